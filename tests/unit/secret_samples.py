@@ -132,22 +132,10 @@ SECRETS: Mapping[str, Callable[[random.Random], str]] = {
     "Perplexity": _body(_ALNUM, 48, "pp", "lx-"),
     "Replicate": _body(_ALNUM, 37, "r", "8_"),
     "Slack bot": lambda c: (
-        "xo"
-        + "xb-"
-        + _some(c, _DIGITS, 12)
-        + "-"
-        + _some(c, _DIGITS, 12)
-        + "-"
-        + _some(c, _ALNUM, 24)
+        "xo" + f"xb-{_some(c, _DIGITS, 12)}-{_some(c, _DIGITS, 12)}-{_some(c, _ALNUM, 24)}"
     ),
     "Slack app": lambda c: (
-        "xa"
-        + "pp-1-A"
-        + _some(c, _ALNUM, 10)
-        + "-"
-        + _some(c, _DIGITS, 12)
-        + "-"
-        + _some(c, _HEX, 64)
+        "xa" + f"pp-1-A{_some(c, _ALNUM, 10)}-{_some(c, _DIGITS, 12)}-{_some(c, _HEX, 64)}"
     ),
     "Slack webhook": lambda c: (
         "T" + _some(c, _ALNUM, 8) + "/B" + _some(c, _ALNUM, 8) + "/" + _some(c, _ALNUM, 24)
@@ -244,9 +232,7 @@ def _iban(chance: random.Random) -> str:
 _HARMLESS: tuple[Callable[[random.Random], str], ...] = (
     lambda c: f"the job is {uuid.UUID(int=c.getrandbits(128))}",
     lambda c: f"fixed in commit {_some(c, _HEX, 40)}, see {_some(c, _HEX, 7)}",
-    lambda c: f"sha256:{_some(c, _HEX, 64)}",
     lambda c: f"call me at +49 {c.randrange(100, 999)} {c.randrange(10**6, 10**7)} after six",
-    lambda c: f"+84 9{c.randrange(10)} {c.randrange(100, 999)} {c.randrange(1000, 9999)}",
     lambda c: f"(0{c.randrange(10, 99)}) {c.randrange(1000, 9999)}-{c.randrange(1000, 9999)}",
     lambda c: f"order no. {c.randrange(10**7, 10**12)} arrives on 2026-{c.randrange(1, 12):02}-14",
     lambda c: f"ORD-2026-{c.randrange(10**6):06}, invoice {c.randrange(10**5)}/{c.randrange(99)}",
@@ -256,7 +242,6 @@ _HARMLESS: tuple[Callable[[random.Random], str], ...] = (
     lambda c: f"at {c.randrange(1_600_000_000_000, 1_900_000_000_000)} ms since 1970",
     lambda c: f"data:image/png;base64,{_base64(c, c.randrange(30, 3000))}",
     lambda c: f"my IBAN is {_iban(c)}",
-    lambda c: f"color: #{_some(c, _HEX, 6)}; background: #{_some(c, _HEX, 3)}",
     lambda c: f"it costs {c.randrange(1, 9999)}.{c.randrange(100):02} € or ${c.randrange(10**6):,}",
     lambda c: (
         f"https://example.com/p/{_some(c, _ALNUM, 11)}?v={_some(c, _ALNUM, 11)}"
@@ -264,18 +249,15 @@ _HARMLESS: tuple[Callable[[random.Random], str], ...] = (
     ),
     lambda c: f"https://github.com/o/r/blob/{_some(c, _HEX, 40)}/src/main.rs#L{c.randrange(999)}",
     lambda c: f"ISBN 978-3-16-{c.randrange(10**6):06}-0, EAN {c.randrange(10**12, 10**13)}",
-    lambda c: f"geo {c.uniform(-90, 90):.6f}, {c.uniform(-180, 180):.6f}",
     lambda c: (
         f"MAC {':'.join(_some(c, _HEX, 2) for _ in range(6))}, IP 192.168.{c.randrange(255)}.7"
     ),
-    lambda c: f"2001:db8::{_some(c, _HEX, 4)}:{_some(c, _HEX, 4)} port {c.randrange(65535)}",
     lambda c: (
         f"Flight LH{c.randrange(100, 999)}, seat {c.randrange(30)}A, booking {_some(c, _UPPER, 6)}"
     ),
     lambda c: f"def f{c.randrange(99)}(password: str, api_key: str | None = None) -> bool: ...",
     lambda c: f"password = os.environ['DB_PASSWORD{c.randrange(9)}']",
     lambda c: f"api_key=settings.OPENAI_API_KEY{c.randrange(9)}, token=get_token{c.randrange(9)}()",
-    lambda c: f"password = get_password{c.randrange(9)}(user)",
     lambda c: f'<input type="password" name="password" id="pw{c.randrange(99)}">',
     lambda c: f"PASSWORD=${{DB_PASSWORD{c.randrange(9)}}} API_KEY=<your-api-key-{c.randrange(9)}>",
     lambda c: f"I forgot my password: it had {c.randrange(8, 30)} characters",
@@ -283,9 +265,7 @@ _HARMLESS: tuple[Callable[[random.Random], str], ...] = (
     lambda c: f"the password is base64-encoded, since version {c.randrange(9)}.{c.randrange(9)}",
     lambda c: f"Das Passwort ist seit dem {c.randrange(1, 28)}.09.2026 abgelaufen",
     lambda c: f"mật khẩu là bắt buộc, đổi mỗi {c.randrange(30, 90)} ngày",
-    lambda c: f"Le mot de passe est expiré depuis {c.randrange(3, 90)} jours",
     lambda c: f"密码是必需的，第{c.randrange(99)}页 パスワードは必要です",
-    lambda c: f"пароль: обязательное поле №{c.randrange(99)}",
     lambda c: f"Bearer of bad news {c.randrange(99)}; bearer bonds of {c.randrange(1900, 2026)}",
     lambda c: f"ana@example.com wrote to bob+{c.randrange(99)}@mail.example.org",
     lambda c: f"http://localhost:{c.randrange(1024, 65535)}/a@b and ssh://git@example.com:22/x.git",

@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hitherto_shared.audit.digest import MerkleTree, bounds, leaf_of, read_digest, sign_day
+from hitherto_shared.audit.digest import MerkleTree, leaf_of, read_digest, sign_day
 from hitherto_shared.audit.trail import MAX_RESOURCES, Trail, resources
 from hitherto_shared.audit.verify import read_digests
 from hitherto_shared.auth.principal import Principal
@@ -51,11 +51,11 @@ def tree(*leaves: bytes) -> MerkleTree:
     return grown
 
 
-@pytest.mark.parametrize("size", [*range(18), 31, 32, 33, 100, 257])
-def test_the_tree_is_that_of_rfc_6962(size: int) -> None:
-    leaves = [f"leaf {i}".encode() for i in range(size)]
-    grown = tree(*leaves)
-    assert (grown.count, grown.root()) == (size, rfc_6962(leaves))
+def test_the_tree_is_that_of_rfc_6962() -> None:
+    for size in [*range(18), 31, 32, 33, 100, 257]:
+        leaves = [f"leaf {i}".encode() for i in range(size)]
+        grown = tree(*leaves)
+        assert (grown.count, grown.root()) == (size, rfc_6962(leaves))
 
 
 def test_the_root_tells_order_number_and_every_field() -> None:
@@ -64,19 +64,10 @@ def test_the_root_tells_order_number_and_every_field() -> None:
     changed = [
         replace(EVENT, event_id=UUID(int=1)),
         replace(EVENT, created_at=EVENT.created_at + timedelta(microseconds=1)),
-        replace(EVENT, actor="key:1:backenD"),
-        replace(EVENT, method="decay"),
-        replace(EVENT, user_hash=""),
-        replace(EVENT, resource_ids=[]),
-        replace(EVENT, count=2),
-    ]
+        replace(EVENT, actor="key:1:backenD"), replace(EVENT, method="decay"),
+        replace(EVENT, user_hash=""), replace(EVENT, resource_ids=[]), replace(EVENT, count=2),
+    ]  # fmt: skip
     assert len({leaf_of(each) for each in [EVENT, *changed]}) == 1 + len(changed)
-
-
-def test_a_leaf_is_the_same_in_every_time_zone() -> None:
-    elsewhere = EVENT.created_at.astimezone(timezone(timedelta(hours=7)))
-    assert leaf_of(replace(EVENT, created_at=elsewhere)) == leaf_of(EVENT)
-    assert json.loads(leaf_of(EVENT))[1] == "2026-03-04T05:06:07.000089+00:00"
 
 
 def test_a_digest_survives_the_log_and_holds_its_signature() -> None:
@@ -98,11 +89,6 @@ def test_a_digest_survives_the_log_and_holds_its_signature() -> None:
         digest.check_signature(Signer(Ed25519PrivateKey.generate()).public_key)
     with pytest.raises(ValueError, match="no digest"):
         read_digest({"tenant_id": "acme"})
-
-
-def test_a_day_is_one_of_utc() -> None:
-    begin, end = bounds(date(2024, 2, 29))
-    assert (begin, end) == (datetime(2024, 2, 29, tzinfo=UTC), datetime(2024, 3, 1, tzinfo=UTC))
 
 
 def test_resources_are_uuids_and_never_the_user() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -71,9 +70,8 @@ def test_a_run_is_shown_and_written_and_its_tables_can_be_printed_again(
     ]
 
 
-@pytest.mark.parametrize(
-    ("outcome", "code", "said"),
-    [
+def test_a_run_without_figures_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    for outcome, code, said in [
         (BenchmarkFailed("the service did not come up"), 1, "made: the service did not come up"),
         (
             HithertoCallError(grpc.StatusCode.UNAVAILABLE, "it is gone"),
@@ -83,25 +81,7 @@ def test_a_run_is_shown_and_written_and_its_tables_can_be_printed_again(
         (ValueError("no such row"), 2, "made: no such row"),
         (refused_settings(), 2, "HITHERTO_EMBEDDER"),
         (Skipped("set DATA_DIR"), 0, "made: skipped: set DATA_DIR"),
-    ],
-)
-def test_a_run_without_figures_says_why(
-    outcome: Exception, code: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(benchmark(outcome), ["--calls", "7"]) == code
-    shown = capsys.readouterr()
-    assert said in shown.out + shown.err
-
-
-@pytest.mark.parametrize(("load", "judged"), [(1.0, True), (1.01, False), (8.0, False)])
-def test_a_busy_machine_is_held_to_no_bar_and_says_so(
-    load: float, judged: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert run(replace(benchmark(RESULT), timed=True), ["--calls", "7"]) == 0
-    shown = capsys.readouterr().out
-    assert ("MISSED" in shown, "≤ 1 ms" in shown) == (judged, judged)
-    assert ("no bars: the load average" in shown) is not judged
-    assert f"load average before: {load}" in shown
-    assert "2.0 ms" in shown
+    ]:
+        assert run(benchmark(outcome), ["--calls", "7"]) == code
+        shown = capsys.readouterr()
+        assert said in shown.out + shown.err

@@ -27,12 +27,6 @@ def test_an_example_worked_by_hand() -> None:
     assert score([tea, milk], 3, 8) == pytest.approx({1: one, 2: two})
 
 
-def test_segments_of_a_term_count_together() -> None:
-    whole = [TermPostings("tea", [1, 2, 7], [1, 2, 1], [4, 9, 2])]
-    parts = [TermPostings("tea", [7], [1], [2]), TermPostings("tea", [1, 2], [1, 2], [4, 9])]
-    assert score(parts, 10, 50) == pytest.approx(score(whole, 10, 50))
-
-
 def test_questions_whose_postings_are_read_together_score_like_each_alone() -> None:
     tea = [TermPostings("tea", [1, 2], [1, 2], [4, 9]), TermPostings("tea", [7], [1], [2])]
     milk = [TermPostings("milk", [2, 3], [1, 1], [9, 5])]
@@ -50,55 +44,9 @@ def test_questions_whose_postings_are_read_together_score_like_each_alone() -> N
     ]
 
 
-def test_a_rare_term_outweighs_a_frequent_one() -> None:
-    rare = TermPostings("samovar", [1], [1], [5])
-    frequent = TermPostings("tea", list(range(2, 10)), [1] * 8, [5] * 8)
-    scores = score([rare, frequent], 10, 50)
-    assert scores[1] > scores[2] > 0
-
-
-def test_a_term_that_all_documents_have_still_counts_a_little() -> None:
-    scores = score([TermPostings("tea", [1, 2], [1, 1], [5, 5])], 2, 10)
-    assert all(value > 0 for value in scores.values())
-
-
-def test_repetition_helps_less_and_less_and_length_hurts() -> None:
-    scores = score([TermPostings("tea", [1, 2, 3, 4], [1, 2, 3, 1], [9, 9, 9, 30])], 10, 90)
-    assert scores[2] - scores[1] > scores[3] - scores[2] > 0
-    assert scores[4] < scores[1]
-
-
-def test_length_is_ignored_without_b_and_repetition_without_k1() -> None:
-    postings = [TermPostings("tea", [1, 2], [3, 3], [4, 40])]
-    even = score(postings, 10, 90, b=0.0)
-    assert even[1] == even[2]
-    postings = [TermPostings("tea", [1, 2], [1, 9], [4, 40])]
-    once = score(postings, 10, 90, k1=0.0)
-    assert once[1] == once[2] == pytest.approx(math.log1p(8.5 / 2.5))
-
-
-def test_nothing_found_is_no_score() -> None:
-    assert score([], 10, 100) == {}
-    assert score([TermPostings("tea", [], [], [])], 10, 100) == {}
-
-
-@pytest.mark.parametrize(("documents", "total_terms"), [(0, 0), (1, 3), (0, 9), (5, 0)])
-def test_counters_behind_the_postings_do_no_harm(documents: int, total_terms: int) -> None:
-    scores = score([TermPostings("tea", [1, 2, 3], [1, 2, 1], [4, 4, 0])], documents, total_terms)
-    assert set(scores) == {1, 2, 3}
-    assert all(math.isfinite(value) and value > 0 for value in scores.values())
-
-
 def test_a_damaged_row_says_what_to_do() -> None:
     with pytest.raises(ValueError, match=r"'tea'.*rebuild this user's keyword index"):
         score([TermPostings("tea", [1, 2], [1], [4, 4])], 10, 100)
-
-
-def test_the_result_holds_plain_numbers() -> None:
-    ((number, value),) = score([TermPostings("tea", [2**40], [1], [4])], 10, 100).items()
-    assert type(number) is int
-    assert number == 2**40
-    assert type(value) is float
 
 
 def _reference(

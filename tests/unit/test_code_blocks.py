@@ -9,7 +9,6 @@ import shlex
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 from hitherto_client.command.run import build_parser
@@ -19,7 +18,6 @@ from tests.code_blocks import (
     PYTHON_RUN_BY,
     ROOT,
     WALKED_BY,
-    Block,
     blocks,
     start_not_run,
     typed,
@@ -42,43 +40,36 @@ def test_every_fence_is_closed_and_has_a_language_that_is_known() -> None:
     assert [str(block) for block in blocks() if block.language not in known] == []
 
 
-@pytest.mark.parametrize("block", blocks("python"), ids=str)
-def test_python_is_run_by_a_test_of_its_page(block: Block) -> None:
-    test = PYTHON_RUN_BY[block.page]
-    assert Path(block.page).name in (ROOT / test).read_text("utf-8"), test
+def test_programs_are_run_by_a_test() -> None:
+    for block in blocks("python"):
+        test = PYTHON_RUN_BY[block.page]
+        assert Path(block.page).name in (ROOT / test).read_text("utf-8"), test
+    snippets = (ROOT / "tests/e2e/test_page_snippets.py").read_text("utf-8")
+    for block in blocks("sh", "sql"):
+        assert f'blocks("{block.language}")' in snippets, block
+    # tests/e2e/test_client_packages.py runs the first program of each package's page.
+    for block in blocks(*PROGRAMS):
+        package = ROOT / "clients" / PROGRAMS[block.language] / "README.md"
+        assert block.text in package.read_text("utf-8"), block
 
 
-@pytest.mark.parametrize("block", blocks("sh", "sql"), ids=str)
-def test_scripts_are_run(block: Block) -> None:
-    text = (ROOT / "tests/e2e/test_page_snippets.py").read_text("utf-8")
-    assert f'blocks("{block.language}")' in text
+def test_data_can_be_parsed() -> None:
+    for block in blocks("json", "yaml", "toml"):
+        if block.language == "yaml":
+            assert yaml.safe_load(block.text), block
+        elif block.language == "toml":
+            # The page shows a row of a table of the rules.
+            assert tomllib.loads(f"rows = [\n{block.text}]"), block
+        else:
+            rest = block.text.strip()
+            while rest:
+                value, end = json.JSONDecoder().raw_decode(rest)
+                assert isinstance(value, dict), block
+                rest = rest[end:].strip()
 
 
-@pytest.mark.parametrize("block", blocks(*PROGRAMS), ids=str)
-def test_programs_are_those_that_the_packages_run(block: Block) -> None:
-    """tests/e2e/test_client_packages.py runs the first program of each package's page."""
-    package = ROOT / "clients" / PROGRAMS[block.language] / "README.md"
-    assert block.text in package.read_text("utf-8")
-
-
-@pytest.mark.parametrize("block", blocks("json", "yaml", "toml"), ids=str)
-def test_data_can_be_parsed(block: Block) -> None:
-    if block.language == "yaml":
-        assert yaml.safe_load(block.text)
-    elif block.language == "toml":
-        # The page shows a row of a table of the rules.
-        assert tomllib.loads(f"rows = [\n{block.text}]")
-    else:
-        rest = block.text.strip()
-        while rest:
-            value, end = json.JSONDecoder().raw_decode(rest)
-            assert isinstance(value, dict)
-            rest = rest[end:].strip()
-
-
-@pytest.mark.parametrize("block", blocks("text"), ids=str)
-def test_what_is_typed_does_not_hide_in_a_drawing(block: Block) -> None:
-    for line in block.text.splitlines():
+def test_what_is_typed_does_not_hide_in_a_drawing() -> None:
+    for line in "\n".join(block.text for block in blocks("text")).splitlines():
         if shown := re.fullmatch(r"\$ hitherto (.+)", line):
             words = shlex.split(shown[1])
             build_parser(words[0]).parse_args(words)
@@ -102,8 +93,13 @@ def test_what_hitherto_is_told_can_be_parsed() -> None:
                 parser.parse_args(words[1:])
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if not line.startswith("hitherto ")])
-def test_what_a_command_names_exists(line: str) -> None:
+def test_what_a_command_names_exists() -> None:
+    for line in COMMANDS:
+        if not line.startswith("hitherto "):
+            _names_what_exists(line)
+
+
+def _names_what_exists(line: str) -> None:
     for name in re.findall(r"(?:^|\s)([A-Z][A-Z_]+)=", line):
         known = name in SETTINGS or f"${{{name}:" in COMPOSE_FILE
         known = known or name in ("EVAL_DIR", "OTEL_EXPORTER_OTLP_ENDPOINT")

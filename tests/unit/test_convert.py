@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import make_dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import pytest
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message as Wire
 
-from hitherto.v1 import memory_pb2, search_pb2
+from hitherto.v1 import memory_pb2
 from hitherto_shared.convert import (
-    Fields,
-    duration_fields,
     entity_message,
-    memory_fields,
     memory_message,
     message_message,
     summary_message,
-    timestamp,
 )
 from hitherto_shared.models import Entity, Memory, Message, SourceRef, Summary
 
@@ -114,33 +108,6 @@ def test_a_memory_with_everything_fills_every_field() -> None:
     assert (message.version, message.access_count, message.sensitive) == (5, 7, True)
 
 
-def test_a_bare_memory_has_only_what_every_memory_has() -> None:
-    message = memory_message(BARE)
-    assert names(message) == {
-        "id",
-        "user_id",
-        "type",
-        "content",
-        "importance",
-        "confidence",
-        "source",
-        "origin",
-        "status",
-        "valid_from",
-        "created_at",
-        "updated_at",
-        "version",
-    }
-    # 0 is a value here: it has presence.
-    assert message.HasField("importance")
-
-
-def test_fields_within_a_reply_mean_the_message() -> None:
-    for memory in (BARE, FULL):
-        result: Fields = {"memory": memory_fields(memory)}
-        assert search_pb2.SearchResult(**result).memory == memory_message(memory)
-
-
 def test_other_nouns_fill_every_field_too() -> None:
     item = {"id": "memory-1", "relevance": 0.5}
     for message in (
@@ -158,34 +125,3 @@ def test_other_nouns_fill_every_field_too() -> None:
         entity_message(Entity(UUID(int=9), "Porto", "place", 2, ["Oporto"], {"email": "x@y"})),
     ):
         assert names(message) == all_names(message), message.DESCRIPTOR.name
-
-
-def test_a_model_must_have_every_field_that_is_not_given() -> None:
-    renamed = make_dataclass("Renamed", ["entity_id", "name", "kind"])(
-        UUID(int=9), "Porto", "place"
-    )
-    with pytest.raises(TypeError, match="Renamed lacks fields of Entity: type, "):
-        entity_message(renamed)
-
-
-@pytest.mark.parametrize(
-    "moment",
-    [
-        datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
-        datetime(1, 1, 1, tzinfo=UTC),
-        datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
-        THEN.astimezone(),
-    ],
-)
-def test_any_moment_keeps_its_microsecond(moment: datetime) -> None:
-    sent = timestamp(moment)
-    assert sent is not None
-    assert sent.ToDatetime(UTC) == moment
-    assert timestamp(None) is None
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.25, 1.0, 61.999_999_9])
-def test_durations_are_whole_seconds_and_nanoseconds(seconds: float) -> None:
-    sent = Duration(**duration_fields(seconds))
-    assert sent.ToTimedelta().total_seconds() == pytest.approx(seconds, abs=1e-6)
-    assert 0 <= sent.nanos < 1_000_000_000

@@ -92,25 +92,6 @@ async def test_a_tenant_that_cannot_be_written_holds_up_no_other_for_good(
     assert store.written["a"] == Counter(keys(*range(1_500)))
 
 
-async def test_what_comes_during_a_write_is_counted_once(
-    store: Store, counting: Counts[Key]
-) -> None:
-    """Also where the write fails, and both are written together the next time."""
-    coming = [keys(1, 2), keys(2, 3)]
-
-    def meanwhile(tenant_id: str) -> None:
-        if coming:
-            counting.add(tenant_id, coming.pop())
-
-    store.meanwhile = meanwhile
-    store.failing["a"] = TooLate("locked", reason="DEADLINE_EXCEEDED")
-    counting.add("a", keys(1))
-    await counting.flush()
-    store.failing.clear()
-    await counting.flush()
-    assert store.written["a"] == Counter({("ana", 1): 2, ("ana", 2): 2, ("ana", 3): 1})
-
-
 async def test_what_can_never_be_written_is_told_and_the_rest_goes_on(
     store: Store, counting: Counts[Key], caplog: pytest.LogCaptureFixture
 ) -> None:

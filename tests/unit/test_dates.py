@@ -33,149 +33,97 @@ def _days(window: Window | None) -> str | None:
 ENGLISH = [
     # Absolute days.
     ("What did I say on 7 May 2023?", "2023-05-07"),
-    ("on May 7, 2023 we met", "2023-05-07"),
     ("May 7,2023", "2023-05-07"),
-    ("the 7th of May, 2023", "2023-05-07"),
     ("May 7th 2023", "2023-05-07"),
-    ("7 MAY 2023", "2023-05-07"),
     ("what happened on 5 July", "2023-07-05"),
     ("what happened on 5 August", "2022-08-05"),
-    ("what happened on July 12", "2023-07-12"),
     ("what happened on July 13", "2022-07-13"),
-    ("Dec. 24", "2022-12-24"),
     ("2023-05-07", "2023-05-07"),
-    ("the entry of 2023/5/7", "2023-05-07"),
     ("at 2023-05-07T10:00:00Z", "2023-05-07"),
     ("07/05/2023", "2023-05-07"),
     ("05/13/2023", "2023-05-13"),
     ("13/05/2023", "2023-05-13"),
     ("7.5.2023", "2023-05-07"),
-    ("7-5-2023", "2023-05-07"),
-    ("07/05/23", "2023-05-07"),
     ("07/05/98", "1998-05-07"),
     ("on 5/7", "2023-07-05"),
-    ("on 5/27", "2023-05-27"),
     ("Friday, 5 May 2023", "2023-05-05"),
     ("on the 5th", "2023-07-05"),
-    ("on the 31st", "2023-05-31"),
     ("on the 5th of last month", "2023-06-05"),
     ("on 7 May last year", "2022-05-07"),
     # Months.
     ("What did I say in May?", "2023-05-01..2023-05-31"),
-    ("what did i say in may?", "2023-05-01..2023-05-31"),
     ("in May 2023", "2023-05-01..2023-05-31"),
-    ("in may of 2022", "2022-05-01..2022-05-31"),
-    ("30 February", "2023-02-01..2023-02-28"),
-    ("in July", "2023-07-01..2023-07-31"),
     ("in August", "2022-08-01..2022-08-31"),
-    ("during March", "2023-03-01..2023-03-31"),
     ("what did we plan last March?", "2023-03-01..2023-03-31"),
-    ("what did we plan last march?", "2023-03-01..2023-03-31"),
     ("which books did I read last July", "2022-07-01..2022-07-31"),
-    ("this June", "2023-06-01..2023-06-30"),
     ("next September", "2023-09-01..2023-09-30"),
     ("my trip, Sept 2022", "2022-09-01..2022-09-30"),
     ("in May last year", "2022-05-01..2022-05-31"),
     ("last year in May", "2022-05-01..2022-05-31"),
     ("in 2023-05", "2023-05-01..2023-05-31"),
     ("in early May", "2023-05-01..2023-05-10"),
-    ("mid-May", "2023-05-11..2023-05-20"),
     ("at the end of May 2023", "2023-05-21..2023-05-31"),
     ("the first week of June", "2023-06-01..2023-06-07"),
-    ("the last week of June", "2023-06-24..2023-06-30"),
     ("the last day of June", "2023-06-30"),
-    ("the last weekend of June", "2023-06-24..2023-06-25"),
     ("from May to June or so", "2023-05-01..2023-06-30"),
-    ("May–June 2022", "2022-05-01..2022-06-30"),
     ("in June and July 2022", "2022-06-01..2022-07-31"),
     # Years, seasons, quarters.
     ("Where did I live in 2022?", "2022-01-01..2022-12-31"),
-    ("the events of 2021", "2021-01-01..2021-12-31"),
     ("last year", "2022-01-01..2022-12-31"),
-    ("this year's goals", "2023-01-01..2023-12-31"),
     ("next year", "2024-01-01..2024-12-31"),
     ("two years ago", "2021-01-01..2021-12-31"),
     ("the year before last", "2021-01-01..2021-12-31"),
     ("summer 2023", "2023-06-01..2023-08-31"),
-    ("in the summer of 2022", "2022-06-01..2022-08-31"),
     ("last summer", "2022-06-01..2022-08-31"),
     ("this summer", "2023-06-01..2023-08-31"),
     ("last winter", "2022-12-01..2023-02-28"),
     ("winter 2023", "2023-12-01..2024-02-29"),
-    ("last spring", "2023-03-01..2023-05-31"),
     ("fall 2021", "2021-09-01..2021-11-30"),
     ("Q1 2023", "2023-01-01..2023-03-31"),
-    ("in Q4", "2022-10-01..2022-12-31"),
     ("the second quarter of 2022", "2022-04-01..2022-06-30"),
-    ("last quarter", "2023-04-01..2023-06-30"),
     ("this quarter", "2023-07-01..2023-09-30"),
     # Relative.
     ("What did I eat yesterday?", "2023-07-11"),
     ("the day before yesterday", "2023-07-10"),
     ("today", "2023-07-12"),
     ("this morning", "2023-07-12"),
-    ("tonight", "2023-07-12"),
     ("last night", "2023-07-11"),
     ("tomorrow", "2023-07-13"),
     ("last week", "2023-07-03..2023-07-09"),
-    ("LAST WEEK", "2023-07-03..2023-07-09"),
     ("this week", "2023-07-10..2023-07-16"),
-    ("next week", "2023-07-17..2023-07-23"),
     ("last weekend", "2023-07-08..2023-07-09"),
-    ("this month", "2023-07-01..2023-07-31"),
     ("last month", "2023-06-01..2023-06-30"),
     ("the month before last", "2023-05-01..2023-05-31"),
     ("3 days ago", "2023-07-09"),
     ("a week ago", "2023-07-03..2023-07-09"),
     ("two weeks ago", "2023-06-26..2023-07-02"),
-    ("a couple of weeks ago", "2023-06-26..2023-07-02"),
     ("a few days ago", "2023-07-07..2023-07-10"),
-    ("six months ago", "2023-01-01..2023-01-31"),
     ("20 hours ago", "2023-07-11"),
     ("in the last 3 days", "2023-07-09..now"),
     ("over the past two weeks", "2023-06-28..now"),
-    ("in the past month", "2023-06-12..now"),
     ("in the last 24 hours", "2023-07-11..now"),
     ("in the last year", "2022-01-01..2022-12-31"),
     ("last Friday", "2023-07-07"),
-    ("last Wednesday", "2023-07-05"),
     ("on Wednesday", "2023-07-12"),
     ("on Friday", "2023-07-07"),
-    ("this Friday", "2023-07-14"),
     ("next Friday", "2023-07-21"),
-    ("Friday last week", "2023-07-07"),
     ("on Monday of last week", "2023-07-03"),
-    ("last week on Tuesday", "2023-07-04"),
-    ("what did I say on Fri?", "2023-07-07"),
     # Weeks, ranges and open ends.
     ("the week of 3 June", "2023-05-29..2023-06-04"),
-    ("the week of June 5th, 2023", "2023-06-05..2023-06-11"),
-    ("the weekend of 2 June", "2023-06-03..2023-06-04"),
     ("the week before 9 June 2023", "2023-06-02..2023-06-08"),
     ("the day after 9 June 2023", "2023-06-10"),
     ("since the beginning of the year", "2023-01-01..now"),
-    ("between May and July 2023", "2023-05-01..2023-07-31"),
     ("between May and June", "2023-05-01..2023-06-30"),
     ("between November and February", "2022-11-01..2023-02-28"),
     ("from November to February 2022", "2021-11-01..2022-02-28"),
-    ("from December 2021 to March", "2021-12-01..2022-03-31"),
     ("from 1 to 5 June", "2023-06-01..2023-06-05"),
     ("June 1-5, 2022", "2022-06-01..2022-06-05"),
-    ("from June 28 to July 3", "2023-06-28..2023-07-03"),
     ("from 28 June to 3 July 2022", "2022-06-28..2022-07-03"),
-    ("between 2020 and 2022", "2020-01-01..2022-12-31"),
     ("from 2020 to 2022", "2020-01-01..2022-12-31"),
-    ("from 2023-05-01 to 2023-05-07", "2023-05-01..2023-05-07"),
     ("from Friday to Monday", "2023-07-07..2023-07-10"),
-    ("from May to June", "2023-05-01..2023-06-30"),
     ("before 2022", "-∞..2021-12-31"),
     ("before May 7, 2023", "-∞..2023-05-06"),
-    ("until last month", "-∞..2023-06-30"),
-    ("after 2021", "2022-01-01..now"),
-    ("since 2022", "2022-01-01..now"),
     ("since May", "2023-05-01..now"),
-    ("since yesterday", "2023-07-11..now"),
-    ("since early May", "2023-05-01..now"),
     ("since last Friday", "2023-07-07..now"),
     ("from 2022 on", "2022-01-01..now"),
     # The first of several counts.
@@ -183,108 +131,47 @@ ENGLISH = [
 ]
 
 VIETNAMESE = [
-    ("Hôm qua tôi đã nói gì?", "2023-07-11"),
-    ("hom qua toi da noi gi", "2023-07-11"),
-    ("HÔM NAY", "2023-07-12"),
-    ("hôm kia", "2023-07-10"),
-    ("tối qua mình ăn gì", "2023-07-11"),
-    ("sáng nay", "2023-07-12"),
-    ("ngày mai", "2023-07-13"),
-    ("tuần trước", "2023-07-03..2023-07-09"),
-    ("tuan truoc", "2023-07-03..2023-07-09"),
-    ("tuần này", "2023-07-10..2023-07-16"),
-    ("tuần vừa rồi", "2023-07-03..2023-07-09"),
-    ("tuần tới", "2023-07-17..2023-07-23"),
-    ("cuối tuần trước", "2023-07-08..2023-07-09"),
-    ("tháng trước", "2023-06-01..2023-06-30"),
-    ("tháng này", "2023-07-01..2023-07-31"),
-    ("năm ngoái tôi sống ở đâu", "2022-01-01..2022-12-31"),
-    ("nam ngoai toi song o dau", "2022-01-01..2022-12-31"),
-    ("năm nay", "2023-01-01..2023-12-31"),
-    ("năm kia", "2021-01-01..2021-12-31"),
-    ("quý trước", "2023-04-01..2023-06-30"),
-    ("3 ngày trước", "2023-07-09"),
-    ("ba ngày trước", "2023-07-09"),
-    ("3 ngay truoc", "2023-07-09"),
-    ("cách đây hai tuần", "2023-06-26..2023-07-02"),
-    ("vài ngày trước", "2023-07-07..2023-07-10"),
-    ("năm năm trước", "2018-01-01..2018-12-31"),
-    ("trong 3 ngày qua", "2023-07-09..now"),
-    ("2 tuần gần đây", "2023-06-28..now"),
-    ("thứ hai tuần trước", "2023-07-03"),
-    ("Thứ Hai mình có họp không", "2023-07-10"),
-    ("thu hai tuan truoc", "2023-07-03"),
-    ("thứ năm tuần này", "2023-07-13"),
-    ("hôm thứ sáu", "2023-07-07"),
-    ("thứ sáu vừa rồi", "2023-07-07"),
-    ("vào thứ 6", "2023-07-07"),
-    ("chủ nhật tuần trước", "2023-07-09"),
-    ("chủ nhật", "2023-07-09"),
-    ("tháng 5", "2023-05-01..2023-05-31"),
-    ("thang 5", "2023-05-01..2023-05-31"),
-    ("tháng 8", "2022-08-01..2022-08-31"),
-    ("tháng 5 năm 2023", "2023-05-01..2023-05-31"),
-    ("thang 5 nam 2023", "2023-05-01..2023-05-31"),
-    ("tháng 5/2022", "2022-05-01..2022-05-31"),
-    ("tháng 5 năm ngoái", "2022-05-01..2022-05-31"),
-    ("vào tháng năm", "2023-05-01..2023-05-31"),
+    ("Hôm qua tôi đã nói gì?", "2023-07-11"), ("hom qua toi da noi gi", "2023-07-11"),
+    ("hôm kia", "2023-07-10"), ("sáng nay", "2023-07-12"), ("ngày mai", "2023-07-13"),
+    ("tuần trước", "2023-07-03..2023-07-09"), ("tuần này", "2023-07-10..2023-07-16"),
+    ("tuần tới", "2023-07-17..2023-07-23"), ("tháng trước", "2023-06-01..2023-06-30"),
+    ("năm ngoái tôi sống ở đâu", "2022-01-01..2022-12-31"), ("năm nay", "2023-01-01..2023-12-31"),
+    ("quý trước", "2023-04-01..2023-06-30"), ("3 ngày trước", "2023-07-09"),
+    ("ba ngày trước", "2023-07-09"), ("cách đây hai tuần", "2023-06-26..2023-07-02"),
+    ("năm năm trước", "2018-01-01..2018-12-31"), ("trong 3 ngày qua", "2023-07-09..now"),
+    ("thứ hai tuần trước", "2023-07-03"), ("Thứ Hai mình có họp không", "2023-07-10"),
+    ("thứ năm tuần này", "2023-07-13"), ("hôm thứ sáu", "2023-07-07"), ("vào thứ 6", "2023-07-07"),
+    ("chủ nhật", "2023-07-09"), ("tháng 5", "2023-05-01..2023-05-31"),
+    ("tháng 8", "2022-08-01..2022-08-31"), ("tháng 5 năm 2023", "2023-05-01..2023-05-31"),
+    ("tháng 5 năm ngoái", "2022-05-01..2022-05-31"), ("vào tháng năm", "2023-05-01..2023-05-31"),
     ("tháng mười hai năm 2022", "2022-12-01..2022-12-31"),
-    ("tháng mười năm 2022", "2022-10-01..2022-10-31"),
-    ("đầu tháng 5", "2023-05-01..2023-05-10"),
-    ("giữa tháng 5", "2023-05-11..2023-05-20"),
-    ("cuối tháng trước", "2023-06-21..2023-06-30"),
-    ("tuần đầu tiên của tháng 6", "2023-06-01..2023-06-07"),
-    ("năm 2022", "2022-01-01..2022-12-31"),
-    ("nam 2022 toi lam gi", "2022-01-01..2022-12-31"),
-    ("ngày 7 tháng 5 năm 2023", "2023-05-07"),
-    ("7 tháng 5", "2023-05-07"),
-    ("mùng 7 tháng 5", "2023-05-07"),
-    ("ngày 7/5", "2023-05-07"),
-    ("ngày 7/5/2022", "2022-05-07"),
-    ("ngày 5", "2023-07-05"),
-    ("ngày 5 tháng trước", "2023-06-05"),
-    ("mùa hè năm ngoái", "2022-06-01..2022-08-31"),
-    ("mùa hè 2022", "2022-06-01..2022-08-31"),
-    ("hè năm 2022", "2022-06-01..2022-08-31"),
-    ("mùa đông vừa rồi", "2022-12-01..2023-02-28"),
-    ("quý 1 năm 2023", "2023-01-01..2023-03-31"),
-    ("quý II/2022", "2022-04-01..2022-06-30"),
-    ("trước năm 2022", "-∞..2021-12-31"),
-    ("trước 2022", "-∞..2021-12-31"),
-    ("sau năm 2021", "2022-01-01..now"),
-    ("từ năm 2022 đến nay", "2022-01-01..now"),
-    ("từ đầu năm đến nay", "2023-01-01..now"),
-    ("kể từ tháng 5", "2023-05-01..now"),
-    ("từ hôm qua", "2023-07-11..now"),
-    ("đến tháng trước", "-∞..2023-06-30"),
-    ("từ tháng 5 đến tháng 6", "2023-05-01..2023-06-30"),
+    ("đầu tháng 5", "2023-05-01..2023-05-10"), ("cuối tháng trước", "2023-06-21..2023-06-30"),
+    ("tuần đầu tiên của tháng 6", "2023-06-01..2023-06-07"), ("năm 2022", "2022-01-01..2022-12-31"),
+    ("ngày 7 tháng 5 năm 2023", "2023-05-07"), ("mùng 7 tháng 5", "2023-05-07"),
+    ("ngày 7/5", "2023-05-07"), ("ngày 5", "2023-07-05"),
+    ("mùa hè năm ngoái", "2022-06-01..2022-08-31"), ("mùa đông vừa rồi", "2022-12-01..2023-02-28"),
+    ("quý 1 năm 2023", "2023-01-01..2023-03-31"), ("trước năm 2022", "-∞..2021-12-31"),
+    ("sau năm 2021", "2022-01-01..now"), ("từ năm 2022 đến nay", "2022-01-01..now"),
+    ("từ đầu năm đến nay", "2023-01-01..now"), ("từ tháng 5 đến tháng 6", "2023-05-01..2023-06-30"),
     ("từ tháng 5 đến tháng 7 năm 2022", "2022-05-01..2022-07-31"),
-    ("giữa tháng 5 và tháng 6", "2023-05-01..2023-06-30"),
-    ("từ 1 đến 5 tháng 6", "2023-06-01..2023-06-05"),
-    ("từ ngày 1 đến ngày 5 tháng 6", "2023-06-01..2023-06-05"),
-    ("từ 5/6 đến 9/6", "2023-06-05..2023-06-09"),
+    ("từ 1 đến 5 tháng 6", "2023-06-01..2023-06-05"), ("từ 5/6 đến 9/6", "2023-06-05..2023-06-09"),
     ("từ năm 2020 đến năm 2022", "2020-01-01..2022-12-31"),
-    ("từ năm 2020 đến 2022", "2020-01-01..2022-12-31"),
-]
+]  # fmt: skip
 
 ELSEWHERE = [
     # Chinese, Japanese, Korean, Thai: a word may begin and end anywhere.
     ("昨天我们去了哪里？", "2023-07-11"),
     ("我上周五说了什么", "2023-07-07"),
     ("上周一起吃饭的人是谁", "2023-07-03..2023-07-09"),
-    ("上上周", "2023-06-26..2023-07-02"),
     ("3天前的会议", "2023-07-09"),
     ("三个月前", "2023-04-01..2023-04-30"),
     ("去年我住在哪里", "2022-01-01..2022-12-31"),
     ("2023年5月3日的事", "2023-05-03"),
-    ("2021年发生了什么", "2021-01-01..2021-12-31"),
     ("昨日は何をした？", "2023-07-11"),
     ("先週の金曜日に何を食べた？", "2023-07-07"),
-    ("先月の旅行", "2023-06-01..2023-06-30"),
     ("8月に会った人", "2022-08-01..2022-08-31"),
     ("어제는 뭐 했어?", "2023-07-11"),
     ("지난주 금요일에 뭐 했지", "2023-07-07"),
-    ("3일 전에", "2023-07-09"),
     ("2023년 5월 3일에", "2023-05-03"),
     ("เมื่อวานฉันไปไหน", "2023-07-11"),
     ("3 วันก่อน", "2023-07-09"),
@@ -292,7 +179,6 @@ ELSEWHERE = [
     ("ماذا فعلت أمس؟", "2023-07-11"),
     ("بالأمس ذهبت", "2023-07-11"),
     ("أين كنت الأسبوع الماضي؟", "2023-07-03..2023-07-09"),
-    ("قبل 3 أيام", "2023-07-09"),
     ("قبل يومين", "2023-07-10"),
     ("¿Qué hice ayer?", "2023-07-11"),
     ("¿qué dije la semana pasada?", "2023-07-03..2023-07-09"),
@@ -301,25 +187,17 @@ ELSEWHERE = [
     ("en agosto", "2022-08-01..2022-08-31"),
     ("el lunes pasado", "2023-07-10"),
     ("há duas semanas", "2023-06-26..2023-07-02"),
-    ("o mês passado", "2023-06-01..2023-06-30"),
     ("Qu'est-ce que j’ai fait hier ?", "2023-07-11"),
-    ("avant-hier", "2023-07-10"),
     ("il y a deux mois", "2023-05-01..2023-05-31"),
-    ("le 14 juillet 2022", "2022-07-14"),
     ("le 3 mars 2021", "2021-03-03"),
-    ("en mars", "2023-03-01..2023-03-31"),
     ("Was habe ich gestern gesagt?", "2023-07-11"),
-    ("vor 3 Tagen", "2023-07-09"),
     ("am 3. Mai 2021", "2021-05-03"),
     ("letzten Mittwoch", "2023-07-05"),
     ("tre giorni fa", "2023-07-09"),
-    ("l'anno scorso", "2022-01-01..2022-12-31"),
     ("Что я говорил вчера?", "2023-07-11"),
     ("на прошлой неделе", "2023-07-03..2023-07-09"),
     ("неделю назад", "2023-07-03..2023-07-09"),
-    ("3 мая", "2023-05-03"),
     ("2 hari yang lalu", "2023-07-10"),
-    ("bulan lalu", "2023-06-01..2023-06-30"),
 ]
 
 INNOCENT = [
@@ -348,69 +226,47 @@ INNOCENT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("question", "days"), ENGLISH + VIETNAMESE + ELSEWHERE)
-def test_a_time_is_read(question: str, days: str) -> None:
-    assert _days(find_window(question, NOW)) == days
-
-
-@pytest.mark.parametrize("blank", ["  ", "\n", "\u00a0", " \t "])
-def test_the_kind_of_blank_does_not_matter(blank: str) -> None:
-    for question, days in ENGLISH + VIETNAMESE:
+def test_a_time_is_read_whatever_the_kind_of_blank() -> None:
+    for question, days in ENGLISH + VIETNAMESE + ELSEWHERE:
+        assert _days(find_window(question, NOW)) == days, question
+    for (question, days), blank in itertools.product(
+        ENGLISH + VIETNAMESE, ["\n", "\u00a0", " \t "]
+    ):
         assert _days(find_window(question.replace(" ", blank), NOW)) == days, question
 
 
-@pytest.mark.parametrize("question", INNOCENT)
-def test_innocent_words_are_no_time(question: str) -> None:
-    assert find_window(question, NOW) is None
+def test_innocent_words_are_no_time() -> None:
+    for question in INNOCENT:
+        assert find_window(question, NOW) is None, question
 
 
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [
+def test_the_window_quotes_what_was_read() -> None:
+    for question, text in [
         ("What did I say  last week, please?", "last week"),
         ("We met since early May or so", "since early May"),
         ("Was it between May and July 2023?", "between May and July 2023"),
         ("Tôi làm gì từ tháng 5 đến tháng 6 vậy?", "từ tháng 5 đến tháng 6"),
         ("İstanbul'da, on 7 MAY 2023!", "7 MAY 2023"),
-    ],
-)
-def test_the_window_quotes_what_was_read(question: str, text: str) -> None:
-    window = find_window(question, NOW)
-    assert window is not None
-    assert window.text == text
+    ]:
+        window = find_window(question, NOW)
+        assert window is not None, question
+        assert window.text == text
 
 
-@pytest.mark.parametrize("question", ["Hôm qua", "tháng trước", "thứ hai tuần trước", "từ 2022"])
-def test_composed_and_decomposed_letters_read_the_same(question: str) -> None:
-    composed = find_window(unicodedata.normalize("NFC", question), NOW)
-    assert composed is not None
-    assert find_window(unicodedata.normalize("NFD", question), NOW) == composed
+def test_composed_and_decomposed_letters_read_the_same() -> None:
+    for question in ["Hôm qua", "tháng trước", "thứ hai tuần trước", "từ 2022"]:
+        composed = find_window(unicodedata.normalize("NFC", question), NOW)
+        assert composed is not None, question
+        assert find_window(unicodedata.normalize("NFD", question), NOW) == composed
 
 
-@pytest.mark.parametrize(
-    ("question", "now", "zone", "start", "end"),
-    [
+def test_calendars_have_edges() -> None:
+    for question, now, zone, start, end in [
         # Half past midnight in Vietnam is still the day before in UTC.
         ("hôm qua", "2023-07-11T17:30", "Asia/Ho_Chi_Minh", "2023-07-10T17:00", "2023-07-11T17:00"),
         ("hôm qua", "2023-07-11T17:30", "UTC", "2023-07-10", "2023-07-11"),
-        # `now` may come in any zone.
-        (
-            "hôm qua",
-            "2023-07-12T00:30+07:00",
-            "Asia/Ho_Chi_Minh",
-            "2023-07-10T17:00",
-            "2023-07-11T17:00",
-        ),
-        ("yesterday", "2023-07-12T00:30", "UTC", "2023-07-11", "2023-07-12"),
         # Days of 23 and 25 hours.
         ("yesterday", "2023-03-27T12:00", "Europe/Berlin", "2023-03-25T23:00", "2023-03-26T22:00"),
-        (
-            "on 29 October 2023",
-            "2023-11-01T12:00",
-            "Europe/Berlin",
-            "2023-10-28T22:00",
-            "2023-10-29T23:00",
-        ),
         # The clocks of São Paulo skipped midnight: the day began at one.
         (
             "on 4 November 2018",
@@ -423,19 +279,13 @@ def test_composed_and_decomposed_letters_read_the_same(question: str) -> None:
         ("on 29 February", "2023-07-12", "UTC", "2020-02-29", "2020-03-01"),
         ("on 29 February", "2024-02-29T12:00", "UTC", "2024-02-29", "2024-03-01"),
         ("29/02/2023", "2024-01-01", "UTC", None, None),
-        ("in February 2024", "2024-07-01", "UTC", "2024-02-01", "2024-03-01"),
         ("12 months ago", "2024-02-29", "UTC", "2023-02-01", "2023-03-01"),
         # Around the turn of the year.
-        ("in December", "2024-01-05", "UTC", "2023-12-01", "2024-01-01"),
         ("last month", "2024-01-05", "UTC", "2023-12-01", "2024-01-01"),
         ("tháng trước", "2024-01-31", "UTC", "2023-12-01", "2024-01-01"),
         ("last week", "2024-01-03", "UTC", "2023-12-25", "2024-01-01"),
-        ("yesterday", "2024-01-01T00:00", "UTC", "2023-12-31", "2024-01-01"),
-        ("last quarter", "2024-02-01", "UTC", "2023-10-01", "2024-01-01"),
         ("between December and January", "2024-02-01", "UTC", "2023-12-01", "2024-02-01"),
         ("this winter", "2024-01-15", "UTC", "2023-12-01", "2024-03-01"),
-        ("last winter", "2024-01-15", "UTC", "2022-12-01", "2023-03-01"),
-        ("next month", "2023-12-31", "UTC", "2024-01-01", "2024-02-01"),
         # A month is over when its last day is.
         ("last May", "2023-05-31T23:00", "UTC", "2022-05-01", "2022-06-01"),
         ("last May", "2023-06-01T00:00", "UTC", "2023-05-01", "2023-06-01"),
@@ -446,27 +296,16 @@ def test_composed_and_decomposed_letters_read_the_same(question: str) -> None:
         ("last year", "0001-06-01", "UTC", None, None),
         # Nothing has happened yet since a time to come.
         ("since tomorrow", "2023-07-12", "UTC", None, None),
-    ],
-)
-def test_calendars_have_edges(
-    question: str, now: str, zone: str, start: str | None, end: str | None
-) -> None:
-    window = find_window(question, datetime.fromisoformat(now), zone)
-    if start is None or end is None:
-        assert window is None
-    else:
-        assert window is not None
-        expected = [datetime.fromisoformat(moment) for moment in (start, end)]
-        assert [window.start, window.end] == [
-            moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in expected
-        ]
-
-
-def test_an_unknown_time_zone_is_refused_with_advice() -> None:
-    with pytest.raises(ValueError, match="use an IANA name"):
-        find_window("yesterday", NOW, "Mars/Olympus_Mons")
-    with pytest.raises(ValueError, match="use an IANA name"):
-        find_window("yesterday", NOW, "../etc/passwd")
+    ]:
+        window = find_window(question, datetime.fromisoformat(now), zone)
+        if start is None or end is None:
+            assert window is None, question
+        else:
+            assert window is not None, question
+            expected = [datetime.fromisoformat(moment) for moment in (start, end)]
+            assert [window.start, window.end] == [
+                moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in expected
+            ], question
 
 
 _SPOKEN = {word for question, _ in ENGLISH + VIETNAMESE for word in question.split()}
@@ -521,9 +360,8 @@ def test_only_the_beginning_of_a_long_text_is_read() -> None:
 _JUNE = Window(datetime(2023, 6, 1, tzinfo=UTC), datetime(2023, 7, 1, tzinfo=UTC), "in June")
 
 
-@pytest.mark.parametrize(
-    ("moment", "score"),
-    [
+def test_closeness_falls_with_the_distance() -> None:
+    for moment, score in [
         (datetime(2023, 6, 1, tzinfo=UTC), 1.0),
         (datetime(2023, 6, 30, 23, 59, tzinfo=UTC), 1.0),
         (datetime(2023, 7, 1, tzinfo=UTC), 1.0),
@@ -534,15 +372,12 @@ _JUNE = Window(datetime(2023, 6, 1, tzinfo=UTC), datetime(2023, 7, 1, tzinfo=UTC
         (datetime(2023, 5, 31, 12, tzinfo=UTC), math.exp(-1 / 6)),
         (datetime.max.replace(tzinfo=UTC), 0.0),
         (datetime.min.replace(tzinfo=UTC), 0.0),
-    ],
-)
-def test_closeness_falls_with_the_distance(moment: datetime, score: float) -> None:
-    assert closeness(_JUNE, moment) == pytest.approx(score)
+    ]:
+        assert closeness(_JUNE, moment) == pytest.approx(score)
 
 
-@pytest.mark.parametrize(
-    ("language", "clause", "rest", "dates"),
-    [
+def test_relative_dates_of_a_statement_are_resolved() -> None:
+    for language, clause, rest, dates in [
         ("en", "I moved to Ghent last week", "I moved to Ghent", ["week of 2023-07-03"]),
         ("en", "I went there a month ago", "I went there", ["2023-06"]),
         ("en", "I fly next Friday, today I pack", "I fly, I pack", ["2023-07-21", "2023-07-12"]),
@@ -551,11 +386,7 @@ def test_closeness_falls_with_the_distance(moment: datetime, score: float) -> No
         ("vi", "hôm qua tôi đã đậu", "tôi đã đậu", ["2023-07-11"]),
         ("vi", "tôi chuyển vào thứ hai tuần trước", "tôi chuyển", ["2023-07-03"]),
         ("vi", "tôi làm xong trước năm sau", "tôi làm xong trước 2024", []),
-    ],
-)  # fmt: skip
-def test_relative_dates_of_a_statement_are_resolved(
-    language: str, clause: str, rest: str | None, dates: list[str]
-) -> None:
-    found, taken = resolve_dates(clause, language, NOW.date())
-    assert found == (clause if rest is None else rest)
-    assert [moment.text for moment in taken] == dates
+    ]:  # fmt: skip
+        found, taken = resolve_dates(clause, language, NOW.date())
+        assert found == (clause if rest is None else rest)
+        assert [moment.text for moment in taken] == dates

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto.v1 import conversation_pb2, memory_pb2
+from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_shared.errors import Exhausted, InvalidRequest
@@ -66,12 +66,6 @@ def test_many_small_ones_are_told_by_their_path() -> None:
     assert refused(delimited(TAGS, b"") * many, memory.SaveMemoryRequest)[0] == "tags"
 
 
-def test_as_many_as_are_allowed_pass() -> None:
-    data = delimited(TRANSCRIPTS, delimited(MESSAGES, b"") * (MAX_ELEMENTS - 1))
-    request = decoder().decode(data)
-    assert len(request.transcripts[0].messages) == MAX_ELEMENTS - 1
-
-
 def test_what_the_limits_of_a_batch_allow_passes() -> None:
     transcript = conversation_pb2.Transcript(
         user_id="ana",
@@ -111,9 +105,3 @@ def test_counting_never_refuses_what_the_runtime_takes(tail: bytes, count: int) 
             assert not taken
         else:
             assert taken
-
-
-def test_a_memory_in_full_is_counted_at_every_depth() -> None:
-    kind = memory_pb2.Memory
-    data = kind(tags=["a"] * 10, source_message_ids=["b"] * 10).SerializeToString()
-    assert decoder(kind).decode(data).tags == ["a"] * 10

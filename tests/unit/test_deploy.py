@@ -51,11 +51,12 @@ def series() -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("query", [*QUERIES, *(rule["expr"] for rule in RULES)])
-def test_queries_name_metrics_that_exist(query: str) -> None:
-    named = set(re.findall(r"\bhitherto_\w+", query))
-    assert named or "up{" in query
-    assert named <= series()
+def test_queries_name_metrics_that_exist() -> None:
+    known = series()
+    for query in [*QUERIES, *(rule["expr"] for rule in RULES)]:
+        named = set(re.findall(r"\bhitherto_\w+", query))
+        assert named or "up{" in query
+        assert named <= known
 
 
 def test_every_alert_says_what_to_do() -> None:
@@ -178,14 +179,10 @@ def manifests() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("version", [OLDEST_KUBERNETES, NEWEST_KUBERNETES])
-@pytest.mark.parametrize(
-    "manifest",
-    manifests(),
-    ids=lambda manifest: f"{manifest['kind']}-{manifest['metadata']['name']}",
-)
-def test_manifests_follow_the_schemas_of_kubernetes(manifest: dict[str, Any], version: str) -> None:
-    validate_manifest(manifest, version, strict=True)
+def test_manifests_follow_the_schemas_of_kubernetes() -> None:
+    for version in [OLDEST_KUBERNETES, NEWEST_KUBERNETES]:
+        for manifest in manifests():
+            validate_manifest(manifest, version, strict=True)
 
 
 def test_pods_can_do_little_and_drain() -> None:
@@ -207,14 +204,6 @@ def test_pods_can_do_little_and_drain() -> None:
             assert "memory" in container["resources"]["limits"]
             # libpq's trace of a refused login is a temporary file.
             assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
-
-
-def test_autoscaling_needs_nothing_but_kubernetes() -> None:
-    """With a metric that nobody serves, Kubernetes adds replicas and never takes one away."""
-    scalers = [each for each in manifests() if each["kind"] == "HorizontalPodAutoscaler"]
-    assert len(scalers) == 2
-    for scaler in scalers:
-        assert [metric["type"] for metric in scaler["spec"]["metrics"]] == ["Resource"]
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -12,33 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import SecretStr
 
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.onnx import OnnxEmbedder
 from hitherto_shared.embeddings.protocol import Embedder
-from hitherto_shared.model_api import ModelUnavailable
+from tests.refusing import refusing
 
 TEXTS_OF_EVERY_KIND = [
-    "",
-    "   \n\t",
-    "...!?",
-    "a",
-    "the of and",
-    "User prefers dark roast coffee.",
-    "Người dùng thích cà phê sữa đá",
-    "用户喜欢喝绿茶",
-    "ユーザーは東京に住んでいます",
+    "", "   \n\t", "...!?", "a", "the of and", "User prefers dark roast coffee.",
+    "Người dùng thích cà phê sữa đá", "用户喜欢喝绿茶", "ユーザーは東京に住んでいます",
     "사용자는 서울에 산다",
-    "المستخدم يحب القهوة",
-    "उपयोगकर्ता को चाय पसंद है",
-    "🎉🎉 🧑‍💻",
-    "x" * 100_000,
-    "word " * 5_000,
+    "المستخدم يحب القهوة", "उपयोगकर्ता को चाय पसंद है", "🎉🎉 🧑‍💻", "x" * 100_000, "word " * 5_000,
     "\u202eabc\u200b\u0301",
-]
+]  # fmt: skip
 
 
 async def cosine(embedder: Embedder, one: str, other: str) -> float:
@@ -59,28 +45,20 @@ async def test_offline_gives_unit_vectors_for_any_text() -> None:
         assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("text", "related", "unrelated"),
-    [
+async def test_offline_ranks_shared_words_above_others() -> None:
+    for text, related, unrelated in [
         ("User prefers dark roast coffee", "What coffee does the user like?", "Rent is due in May"),
-        ("Anna is running a marathon", "marathon runs", "Anna hates broccoli soup"),
         ("Người dùng thích cà phê sữa đá", "cà phê sữa", "Cuộc họp vào thứ Hai"),
         ("Người dùng thích cà phê sữa đá", "thich ca phe", "Cuộc họp vào thứ Hai"),
-        ("用户喜欢喝绿茶", "绿茶", "他住在上海"),
         ("ユーザーは東京に住んでいます", "東京", "コーヒーが好き"),
-        ("Deploying to Kubernetes fails", "kubernetes deployment", "birthday present for mum"),
         ("Party on Saturday 🎉", "🎉", "quarterly revenue"),
-    ],
-)
-async def test_offline_ranks_shared_words_above_others(
-    text: str, related: str, unrelated: str
-) -> None:
-    embedder = OfflineEmbedder()
+    ]:
+        embedder = OfflineEmbedder()
 
-    near = await cosine(embedder, text, related)
-    far = await cosine(embedder, text, unrelated)
+        near = await cosine(embedder, text, related)
+        far = await cosine(embedder, text, unrelated)
 
-    assert near > far + 0.1
+        assert near > far + 0.1, text
 
 
 async def test_offline_threshold_parts_rewordings_from_other_statements() -> None:
@@ -103,69 +81,29 @@ async def test_offline_threshold_parts_rewordings_from_other_statements() -> Non
         assert await cosine(embedder, one, other) < threshold, one
 
 
-@pytest.mark.parametrize("text", ["Người dùng thích cà phê", "Zoë's café", "がんばって", "한국어"])
-async def test_offline_does_not_see_the_unicode_form(text: str) -> None:
-    composed = unicodedata.normalize("NFC", text)
-    decomposed = unicodedata.normalize("NFD", text)
-    assert composed != decomposed
+async def test_offline_does_not_see_the_unicode_form() -> None:
+    for text in ["Người dùng thích cà phê", "Zoë's café", "がんばって", "한국어"]:
+        composed = unicodedata.normalize("NFC", text)
+        decomposed = unicodedata.normalize("NFD", text)
+        assert composed != decomposed, text
 
-    first, second = (await OfflineEmbedder().embed([composed, decomposed])).vectors
+        first, second = (await OfflineEmbedder().embed([composed, decomposed])).vectors
 
-    assert np.array_equal(first, second)
-
-
-def test_offline_vectors_are_the_same_in_every_process() -> None:
-    program = (
-        "import asyncio, hashlib\n"
-        "from hitherto_shared.embeddings.offline import OfflineEmbedder\n"
-        "batch = asyncio.run(OfflineEmbedder().embed(['Anna thích cà phê', '绿茶', '']))\n"
-        "print(hashlib.sha256(b''.join(v.tobytes() for v in batch.vectors)).hexdigest())\n"
-    )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-
-    assert len(digests) == 1
+        assert np.array_equal(first, second), text
 
 
-async def test_offline_describes_itself() -> None:
-    embedder = configured_embedder(SharedSettings())
-
-    assert (embedder.name, embedder.dimensions, embedder.offline) == ("offline-hash-1", 512, True)
-    assert (await embedder.embed([])).vectors == []
-    await embedder.close()
-
-
-@pytest.mark.parametrize(
-    ("settings", "variable"),
-    [
+def test_factory_names_the_variable_to_set() -> None:
+    cases: list[Any] = [
         ({"embedder": "openai"}, "OPENAI_API_KEY"),
-        ({"openai_api_key": "k", "embedding_model": ""}, "EMBEDDING_MODEL"),
         ({"openai_api_key": "k", "embedding_model": "mine"}, "EMBEDDING_DIMENSIONS"),
         ({"openai_api_key": "k", "openai_base_url": "localhost:1"}, "OPENAI_BASE_URL"),
         ({"openai_api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
         ({"embedder": "onnx"}, "HITHERTO_ONNX_MODEL_DIR"),
-        ({"onnx_model_dir": "/nonexistent"}, "HITHERTO_ONNX_MODEL_DIR"),
         ({"embedder": "offline", "embedding_dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
-    ],
-)
-def test_factory_names_the_variable_to_set(settings: dict[str, Any], variable: str) -> None:
-    with pytest.raises(ValueError, match=variable):
-        configured_embedder(SharedSettings(**settings))
-
-
-async def test_factory_never_repeats_the_key() -> None:
-    with pytest.raises(ValueError, match="OPENAI_API_KEY") as caught:
-        configured_embedder(SharedSettings(openai_api_key=SecretStr("sk-\u00e9-secret")))
-
-    assert "secret" not in str(caught.value)
+    ]
+    for settings, variable in cases:
+        with pytest.raises(ValueError, match=variable), refusing(settings):
+            configured_embedder(SharedSettings(**settings))
 
 
 @pytest.mark.parametrize("package", ["tokenizers", "onnxruntime"])
@@ -185,16 +123,6 @@ def test_onnx_names_the_missing_file(file: str, tmp_path: Path) -> None:
     (folder / file).unlink()
 
     with pytest.raises(ValueError, match=file):
-        OnnxEmbedder(folder)
-
-
-def test_onnx_refuses_another_kind_of_pooling(tmp_path: Path) -> None:
-    folder = _tiny_export(tmp_path)
-    (folder / "1_Pooling").mkdir()
-    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-
-    with pytest.raises(ValueError, match="mean pooling"):
         OnnxEmbedder(folder)
 
 
@@ -236,15 +164,5 @@ async def test_onnx_vectors_depend_on_the_text_alone(onnx_folder: str) -> None:
         near = await cosine(embedder, "I like tea", "Tea is my favourite drink")
         far = await cosine(embedder, "I like tea", "The server crashed at noon")
         assert near > far + 0.3
-    finally:
-        await embedder.close()
-
-
-async def test_onnx_gives_up_at_the_deadline(onnx_folder: str) -> None:
-    embedder = configured_embedder(SharedSettings(onnx_model_dir=Path(onnx_folder)))
-    try:
-        with pytest.raises(ModelUnavailable):
-            await embedder.embed(["word " * 200] * 50, timeout=0.0)
-        assert len((await embedder.embed(["still works"])).vectors) == 1
     finally:
         await embedder.close()

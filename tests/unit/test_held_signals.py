@@ -58,37 +58,6 @@ def test_an_error_of_the_block_does_not_hide_them() -> None:
     assert isinstance(caught.value.__context__, OSError)
 
 
-@pytest.mark.usefixtures("ending")
-def test_without_one_nothing_changes() -> None:
-    handler = signal.getsignal(signal.SIGTERM)
-    with signals_held():
-        pass
-    assert signal.getsignal(signal.SIGTERM) is handler
-
-
-def test_what_is_ignored_stays_so() -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        with signals_held():
-            assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def test_another_thread_may_start_processes_too() -> None:
-    started = []
-
-    def start() -> None:
-        with signals_held():
-            started.append(True)
-
-    thread = threading.Thread(target=start)
-    thread.start()
-    thread.join()
-    assert started == [True]
-
-
 class InterruptedLock:
     """A lock of a child; a signal comes as soon as it is taken."""
 

@@ -8,13 +8,12 @@ import pytest
 
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database import lasting
-from hitherto_shared.database.lasting import mount_of, vanishes
+from hitherto_shared.database.lasting import vanishes
 from hitherto_shared.startup import StartupFailed, locate_database
 
 LAYER = "22 1 0:41 / / rw,relatime - overlay overlay rw,lowerdir=/a"
 DISK = "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw"
 VOLUME = "30 22 8:1 /vol /data rw,relatime shared:1 - ext4 /dev/sda1 rw"
-SPACED = r"31 22 8:2 / /data\040of\040ana rw - xfs /dev/sdb rw"
 MEMORY = "32 22 0:50 / /data rw - tmpfs tmpfs rw"
 
 
@@ -68,21 +67,6 @@ def test_pods_and_other_containers_are_known(  # type: ignore[no-untyped-def]
     assert not vanishes(Path("/data"), required=None)
     monkeypatch.setenv(name, "x")
     assert vanishes(Path("/data"), required=None)
-
-
-def test_names_with_blanks_are_read(machine) -> None:  # type: ignore[no-untyped-def]
-    machine(LAYER, SPACED, container=True)
-    mount = mount_of(Path("/data of ana/x"))
-    assert mount is not None
-    assert mount.kind == "xfs"
-
-
-def test_where_nothing_can_be_told_only_the_setting_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lasting, "_MOUNTS", tmp_path / "missing")
-    assert not vanishes(tmp_path, required=None)
-    assert vanishes(tmp_path, required=True)
 
 
 def test_a_service_says_what_to_set(  # type: ignore[no-untyped-def]

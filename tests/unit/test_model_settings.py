@@ -60,22 +60,6 @@ def test_vectors_may_have_a_server_of_their_own(read: object) -> None:
     assert (server.headers, server.extra) == ({}, {"truncate": "END"})
 
 
-def test_vectors_alone_may_have_a_server(read: object) -> None:
-    settings = read(EMBEDDING_BASE_URL="http://e/v1")  # type: ignore[operator]
-    assert not settings.model_available
-    assert settings.chosen_embedder == "openai"
-    assert str(settings.embedding_server.root) == "http://e/v1"
-
-
-def test_the_headers_of_the_same_server_go_along(read: object) -> None:
-    settings = read(  # type: ignore[operator]
-        OPENAI_BASE_URL="http://h/v1",
-        HITHERTO_MODEL_HEADERS='{"api-key": "a", "X-B": "c"}',
-        HITHERTO_EMBEDDING_HEADERS='{"X-B": "d"}',
-    )
-    assert settings.embedding_server.headers == {"api-key": "a", "X-B": "d"}
-
-
 @pytest.mark.parametrize(
     ("left_out", "told"),
     [("OPENAI_API_VERSION", "OPENAI_API_VERSION"), ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_API_K")],
@@ -85,11 +69,6 @@ def test_azure_names_what_is_missing(read: object, left_out: str, told: str) -> 
     with pytest.raises(ValidationError) as caught:
         read(**given)  # type: ignore[operator]
     assert told in describe(caught.value)
-
-
-def test_azure_and_another_server_exclude_each_other(read: object) -> None:
-    with pytest.raises(ValidationError, match="not both"):
-        read(**AZURE, OPENAI_BASE_URL="http://h/v1")  # type: ignore[operator]
 
 
 def test_azure_addresses_a_deployment_and_sends_its_own_key(read: object) -> None:
@@ -108,11 +87,6 @@ def test_a_token_takes_the_place_of_azures_key(read: object) -> None:
     headers = server.request_headers()
     assert headers["Authorization"] == "Bearer t"
     assert "api-key" not in headers
-
-
-def test_the_query_of_an_address_is_kept() -> None:
-    server = ModelServer("https://u:p@h/v1/?a=b#c")
-    assert str(server.address("/embeddings", "m")) == "https://h/v1/embeddings?a=b"
 
 
 @pytest.mark.parametrize(
@@ -134,17 +108,6 @@ def test_a_setting_that_cannot_be_used_is_named(read: object, variable: str, val
     told = describe(caught.value)
     assert variable in told
     assert "canary" not in told
-
-
-def test_a_length_that_no_page_holds_says_what_to_set(read: object) -> None:
-    with pytest.raises(ValidationError) as caught:
-        read(EMBEDDING_DIMENSIONS="4096")  # type: ignore[operator]
-    assert "4000" in describe(caught.value)
-    assert "shorten" in describe(caught.value)
-
-
-def test_an_hour_is_a_permitted_patience(read: object) -> None:
-    assert read(HITHERTO_MODEL_TIMEOUT_SECONDS="3600").model_timeout_seconds == 3600  # type: ignore[operator]
 
 
 def test_neither_keys_nor_headers_are_in_the_own_text(read: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.prices import load_prices
 from hitherto_shared.auth.token_settings import _read_secret
-from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 from hitherto_shared.database.embedded.credentials import credentials_of
 from hitherto_shared.database.embedded.layout import DataFolderLayout
@@ -26,8 +24,6 @@ from hitherto_shared.key_files import (
 )
 from hitherto_shared.private_file import (
     NotPrivate,
-    NotRegular,
-    named_by,
     open_private,
     open_regular,
 )
@@ -124,26 +120,6 @@ def test_what_is_no_file_is_told_with_its_setting(
     assert str(caught.value).startswith(f"{variable}: {path.parent}")
 
 
-@pytest.mark.parametrize("load", [load_deployment_secret, load_hash_key, load_installation_signer])
-def test_a_data_folder_that_is_none_is_told_by_its_own_setting(
-    tmp_path: Path, load: Callable[[SharedSettings], object]
-) -> None:
-    (tmp_path / "file").touch()
-    settings = SharedSettings(data_dir=tmp_path / "file" / "data")
-    with pytest.raises(ValueError, match=f"^HITHERTO_DATA_DIR: {tmp_path / 'file'}"):
-        load(settings)
-
-
-@pytest.mark.parametrize("put", [pipe, loop, folder])
-def test_what_is_no_secret_of_tokens_is_told_with_its_setting(
-    tmp_path: Path, put: Callable[[Path], str]
-) -> None:
-    why = put(tmp_path / "file")
-    with pytest.raises(ValueError, match=why) as caught:
-        _read_secret(tmp_path / "file")
-    assert str(caught.value).startswith(f"HITHERTO_JWT_SECRET_FILE: {tmp_path}")
-
-
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that another account can enter."""
@@ -188,18 +164,6 @@ def test_the_passwords_of_the_embedded_database_are_private(tmp_path: Path) -> N
     assert credentials_of(layout) == made
 
 
-def test_a_link_is_followed(tmp_path: Path) -> None:
-    """As those of a Kubernetes volume are."""
-    path, link = tmp_path / "key", tmp_path / "link"
-    path.write_text("ab" * 32)
-    path.chmod(0o644)
-    link.symlink_to(path)
-    with pytest.raises(NotPrivate):
-        read(link)
-    path.chmod(0o600)
-    read(link)
-
-
 def test_a_pipe_that_took_the_place_of_the_file_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,24 +175,3 @@ def test_a_pipe_that_took_the_place_of_the_file_holds_nobody_up(
     for opening in (open_regular, open_private):
         with pytest.raises(ValueError, match="is a pipe"), opening(path):
             pass
-
-
-def test_what_is_no_file_of_a_key_is_no_outage(tmp_path: Path) -> None:
-    """Nobody can open a socket, and an account that is not root no folder of another."""
-    path = tmp_path / "key"
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        with pytest.raises(NotRegular), open_regular(path):
-            pass
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device here")
-def test_an_error_of_a_file_that_is_open_is_told_with_its_setting() -> None:
-    with (
-        pytest.raises(
-            ValueError, match=r"^HITHERTO_SECRET_FILE: the file cannot be used: No space"
-        ),
-        named_by("HITHERTO_SECRET_FILE"),
-        open("/dev/full", "wb") as file,
-    ):
-        file.write(b"secret")

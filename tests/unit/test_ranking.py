@@ -88,44 +88,9 @@ def test_vectors_that_compare_spelling_count_half_unless_the_request_says_otherw
     assert 0.5 < found.rank([perfect], spelt, {})[0].score <= 1.0
 
 
-def test_a_perfect_memory_scores_nearly_1_and_a_stranger_0() -> None:
-    perfect = candidate(
-        1,
-        bm25=1e9,
-        cosine=1.0,
-        source_cosine=1.0,
-        valid_from=MAY.start + timedelta(days=3),
-        conversation_id="c1",
-        entities=2,
-    )
-    stranger = candidate(2, cosine=-0.9, source_cosine=-0.2, valid_from=MAY.start)
-    best, worst = rank([stranger, perfect], MAY, {})
-    assert best.candidate is perfect
-    assert best.score == pytest.approx(1.0)
-    assert rank([stranger], None, {})[0].score == 0.0
-    assert worst.breakdown["semantic"] == 0.0
-
-
 def test_the_formula_is_the_documented_one() -> None:
     (item,) = rank([candidate(bm25=8.0, cosine=0.6, source_cosine=0.4)], None, {})
     assert item.score == pytest.approx((0.6 + 0.5 * 0.4 + 0.5) / (3.0 * 1.5))
-
-
-def test_a_weight_of_0_silences_a_component_and_others_share_the_scale() -> None:
-    (item,) = rank(
-        [candidate(bm25=5.0, cosine=0.5)],
-        None,
-        {**dict.fromkeys(Balanced.weights, 0.0), "semantic": 1.0},
-    )
-    assert item.breakdown["keyword"] == 0.0
-    assert item.score == pytest.approx(0.5)
-
-
-def test_without_a_window_the_scale_stays_so_that_scores_compare() -> None:
-    one = candidate(cosine=0.5)
-    inside = rank([one], MAY, {})[0]
-    outside = rank([one], None, {})[0]
-    assert inside.breakdown["semantic"] == outside.breakdown["semantic"]
 
 
 def test_equal_scores_go_by_importance_then_newest() -> None:
@@ -134,20 +99,6 @@ def test_equal_scores_go_by_importance_then_newest() -> None:
     old = candidate(2, importance=0.9, created_at=NOW - timedelta(days=2))
     new = candidate(3, importance=0.9)
     assert [item.candidate for item in rank([intent, old, new], None, {})] == [new, old, intent]
-
-
-def test_only_memories_in_or_near_the_window_were_found_by_their_time() -> None:
-    inside, near, far = rank(
-        [
-            candidate(1, valid_from=MAY.start),
-            candidate(2, valid_from=MAY.end + timedelta(days=5)),
-            candidate(3, valid_from=MAY.end + timedelta(days=400)),
-        ],
-        MAY,
-        {},
-    )
-    assert (inside.timely, near.timely, far.timely) == (True, True, False)
-    assert inside.score > near.score > far.score
 
 
 def test_a_conversation_lifts_what_was_said_in_it() -> None:
@@ -222,40 +173,16 @@ def test_what_one_speaker_says_in_several_messages_is_one_turn() -> None:
     assert [lift["c1", n] for n in range(7)] == pytest.approx(expected)
 
 
-def test_what_stands_far_away_in_a_long_turn_is_no_neighbour() -> None:
-    said = [message(n, role="user") for n in range(10)]
-    said[0].cosine = 0.8
-    lifted = {c.candidate.key for c in rank(said, None, {}) if c.breakdown["neighbour"]}
-    assert lifted == {("c1", n) for n in range(1, 5)}
-
-
-def test_who_said_it_counts_where_the_question_names_them() -> None:
-    hers, his = message(1, speaker="Caroline"), message(2, conversation="c2", speaker="Mel")
-    intent = QueryIntent(now=NOW, names=frozenset({"caroline"}))
-    first, second = Balanced().rank([his, hers], intent, {})
-    assert (first.candidate, second.score) == (hers, 0.0)
-    assert first.breakdown["speaker"] == pytest.approx(0.2 / 6.0)
-
-
-@pytest.mark.parametrize(
-    ("speaker", "names", "named"),
-    [
-        ("Fahim Khan", ["fahim"], True),
-        ("Fahim Khan", ["khan"], True),
-        ("Fahim Khan", ["fahim khan"], True),
-        ("FAHIM", ["fahim"], True),
-        ("Nguyễn Thị Lan", ["lan"], True),
-        ("Fahim K", ["k"], False),
-        ("Fahima Khan", ["fahim"], False),
-        ("", ["fahim"], False),
-    ],
-)
-def test_a_speaker_is_named_by_a_part_of_the_name(
-    speaker: str, names: list[str], named: bool
-) -> None:
-    intent = QueryIntent(now=NOW, names=frozenset(names))
-    (said,) = Balanced().rank([message(1, speaker=speaker)], intent, {})
-    assert (said.breakdown["speaker"] > 0) is named
+def test_a_speaker_is_named_by_a_part_of_the_name() -> None:
+    for speaker, names, named in [
+        ("Fahim Khan", ["fahim"], True), ("Fahim Khan", ["khan"], True),
+        ("Fahim Khan", ["fahim khan"], True), ("FAHIM", ["fahim"], True),
+        ("Nguyễn Thị Lan", ["lan"], True), ("Fahim K", ["k"], False),
+        ("Fahima Khan", ["fahim"], False), ("", ["fahim"], False),
+    ]:  # fmt: skip
+        intent = QueryIntent(now=NOW, names=frozenset(names))
+        (said,) = Balanced().rank([message(1, speaker=speaker)], intent, {})
+        assert (said.breakdown["speaker"] > 0) is named
 
 
 def test_the_most_recent_come_by_time_and_what_is_still_to_come_does_not() -> None:
@@ -301,26 +228,6 @@ def test_the_kind_of_content_that_was_named_is_preferred() -> None:
     assert first.score - second.score == pytest.approx(0.2 / 4.5)
 
 
-def test_the_most_recent_of_a_named_kind_are_counted_among_themselves() -> None:
-    """D5: "my last email" does not speak of tasks."""
-    mail, task = (
-        Candidate(
-            "document",
-            UUID(int=n),
-            NOW - timedelta(days=age),
-            NOW,
-            source_type=source,
-            most_recent=True,
-        )
-        for n, (source, age) in enumerate((("gmail", 30), ("jira", 1)))
-    )
-    intent = QueryIntent(now=NOW, most_recent=True, source_types=frozenset({"gmail", "outlook"}))
-    first, second = Balanced().rank([task, mail], intent, {})
-    assert first.candidate is mail
-    assert first.breakdown["date"] == pytest.approx(0.4 / 4.5)
-    assert second.score == 0.0
-
-
 def test_a_score_stays_within_1_whatever_the_kinds_and_weights() -> None:
     """A message beside a memory of the same conversation, each as good as can be."""
     memory = candidate(1, bm25=1e9, cosine=1.0, source_cosine=1.0, conversation_id="c1", entities=1)
@@ -331,12 +238,6 @@ def test_a_score_stays_within_1_whatever_the_kinds_and_weights() -> None:
     for weights in ({}, {"session": 9.0}, {"neighbour": 50.0, "speaker": 7.0}, {"semantic": 0.0}):
         ranked = Balanced().rank([memory, *messages], intent, weights)
         assert max(item.score for item in ranked) <= 1.0 + 1e-9
-
-
-def test_the_most_recent_at_the_beginning_of_time() -> None:
-    first = candidate(1, valid_from=datetime.min.replace(tzinfo=UTC))
-    (item,) = Balanced().rank([first], QueryIntent(now=NOW, most_recent=True), {})
-    assert 0.0 <= item.score <= 1.0
 
 
 def test_of_how_things_stand_the_newest_of_equals_comes_first() -> None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
-
 import pytest
 
 from hitherto_shared.errors import Exhausted
-from hitherto_shared.metrics import REGISTRY
-from hitherto_shared.rpc.edge_settings import EdgeSettings
-from hitherto_shared.rpc.rates import BURST_SECONDS, MAX_KEYS, Buckets, Limits, Meter, limits_of
+from hitherto_shared.rpc.rates import BURST_SECONDS, MAX_KEYS, Buckets, Limits, Meter
 
 ANA = ("a", "ana")
 
@@ -35,24 +30,6 @@ def test_a_burst_passes_and_then_the_rate() -> None:
             passed += 1
     # Thirty seconds at five, and the burst.
     assert passed == pytest.approx(30 * 5 + BURST_SECONDS * 5, abs=1)
-
-
-def test_the_wait_is_what_it_takes() -> None:
-    clock = Clock()
-    buckets = Buckets("user_reads_per_second", 2, monotonic=clock)
-    while not (seconds := buckets.wait(ANA)):
-        buckets.take(ANA, 1)
-    assert seconds == pytest.approx(0.5)
-    clock.now += seconds * 1.001
-    assert buckets.wait(ANA) == 0.0
-
-
-def test_a_rate_below_one_in_a_burst_still_lets_one_pass() -> None:
-    clock = Clock()
-    buckets = Buckets("user_reads_per_second", 0.01, monotonic=clock)
-    assert buckets.wait(ANA) == 0.0
-    buckets.take(ANA, 1)
-    assert buckets.wait(ANA) == pytest.approx(100)
 
 
 def test_no_debt_lasts_longer_than_a_burst() -> None:
@@ -80,13 +57,6 @@ def test_whoever_has_overdrawn_stays_known_among_any_number_of_others() -> None:
     clock.now += 60
     buckets.take(("a", "new"), 1)
     assert buckets.wait(ANA) == 0.0
-
-
-def test_reads_and_writes_have_limits_of_their_own() -> None:
-    reads, writes = limits_of(EdgeSettings(user_reads_per_second=1, user_writes_per_second=2))
-    assert (reads.user_calls.rate, writes.user_calls.rate) == (1, 2)
-    assert reads.tenant_bytes.name == "tenant_read_bytes_per_second"
-    assert writes.user_bytes.name == "user_write_bytes_per_second"
 
 
 def limits(**rates: float) -> Limits:
@@ -131,22 +101,6 @@ def test_bytes_are_shared_among_those_whom_a_request_names() -> None:
     assert spend(Meter(of, "a", None), "bo") is None
 
 
-def test_ids_that_are_too_long_are_not_remembered_whole() -> None:
-    of = limits(user_calls=1)
-    assert spend(Meter(of, "a", None), "x" * 1_000_000) is None
-    assert max(len(key[1]) for key in of.user_calls._full_at) == 256
-
-
-async def test_items_of_a_stream_wait_instead() -> None:
-    of = limits(tenant_calls=50)
-    meter = Meter(of, "a", None)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    for _ in range(int(50 * BURST_SECONDS) + 20):
-        await meter.item(["ana"], 1)
-    assert loop.time() - started > 0.3
-
-
 @pytest.mark.parametrize("credential", [None, "ana"])
 @pytest.mark.parametrize("limit", ["tenant_calls", "user_calls", "tenant_bytes", "user_bytes"])
 async def test_each_item_of_a_stream_counts_as_a_call_of_its_tenant_and_user(
@@ -163,28 +117,3 @@ async def test_each_item_of_a_stream_counts_as_a_call_of_its_tenant_and_user(
     assert spend(Meter(of, "b", credential), "ana") is None
     # Others of the tenant are refused by the limits of the tenant only.
     assert spend(Meter(of, "a", None), "bo") == (limit if limit.startswith("tenant") else None)
-
-
-async def test_limits_are_counted_by_name_and_effect() -> None:
-    def counted(effect: str) -> float:
-        labels = {"limit": "user_writes_per_second", "effect": effect, "tenant": ""}
-        return REGISTRY.get_sample_value("hitherto_rate_limits_total", labels) or 0.0
-
-    class Hurried(Clock):
-        """Passes by itself, a little at every look, so that a wait ends."""
-
-        def __call__(self) -> float:
-            self.now += 0.005
-            return self.now
-
-    clock = Hurried()
-    _, writes = limits_of(EdgeSettings())
-    writes = replace(writes, user_calls=Buckets("user_writes_per_second", 100, monotonic=clock))
-    refused, delayed = counted("refused"), counted("delayed")
-    writes.user_calls.take(ANA, 100 * BURST_SECONDS + 10)
-    meter = Meter(writes, "a", "ana")
-    with pytest.raises(Exhausted):
-        meter.begin()
-    assert (counted("refused"), counted("delayed")) == (refused + 1, delayed)
-    await meter.item((), 1)
-    assert (counted("refused"), counted("delayed")) == (refused + 1, delayed + 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_shared.recurring_lines import LONGEST_PAUSE_SECONDS, QUIET_SECONDS, RecurringLines
+from hitherto_shared.recurring_lines import LONGEST_PAUSE_SECONDS, RecurringLines
 from hitherto_shared.rpc.call import name_request
 from hitherto_shared.telemetry import JsonFormatter, job_id_of_task
 
@@ -67,23 +67,6 @@ def test_loops_do_not_hide_each_others_lines(log: Log) -> None:
     ]
 
 
-def test_after_a_quiet_time_a_line_is_new_again(log: Log) -> None:
-    log.fail(100)
-    before = len(log.lines())
-    log.now += QUIET_SECONDS
-    log.fail(1)
-    told, again = log.lines()[before:]
-    assert told["repeated"] > 0
-    assert "repeated" not in again
-
-
-def test_what_happens_rarely_is_told_each_time(log: Log) -> None:
-    for _ in range(20):
-        log.fail(1, "tables are analysed later: %s")
-        log.now += QUIET_SECONDS
-    assert len(log.lines()) == 20
-
-
 def test_lines_of_calls_and_jobs_are_all_written(log: Log) -> None:
     for said_by, name in ((name_request, "request-1"), (job_id_of_task.set, "a job")):
 
@@ -93,12 +76,6 @@ def test_lines_of_calls_and_jobs_are_all_written(log: Log) -> None:
 
         contextvars.copy_context().run(work)
     assert len(log.lines()) == 100
-
-
-def test_numbers_that_others_have_counted_stay(log: Log) -> None:
-    for _ in range(5):
-        log.logger.info("SaveMemory refused", extra={"repeated": 90, "seconds": 10.0})
-    assert [line["repeated"] for line in log.lines()] == [90] * 5
 
 
 def test_what_is_remembered_is_bounded(log: Log) -> None:

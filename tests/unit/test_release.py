@@ -17,32 +17,12 @@ from tools.release.running import NotReleasable
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "MIT",
-        "Apache-2.0 AND MIT",
-        "GPL-2.0-only OR MIT",
-        "Apache-2.0 WITH LLVM-exception",
-        "(MIT OR Apache-2.0) AND BSD-3-Clause",
-    ],
-)
-def test_a_licence_that_can_be_satisfied_is_allowed(expression: str) -> None:
-    assert is_allowed(expression)
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "GPL-3.0-only",
-        "MIT AND AGPL-3.0-only",
-        "(MIT OR Apache-2.0) AND GPL-3.0-only",
-        "",
-        "Proprietary",
-    ],
-)
-def test_any_other_licence_is_not(expression: str) -> None:
-    assert not is_allowed(expression)
+def test_only_a_licence_that_can_be_satisfied_is_allowed() -> None:
+    parts = ["GPL-2.0-only OR MIT", "Apache-2.0 WITH LLVM-exception", "(MIT OR Apache-2.0) AND MIT"]
+    for expression in parts:
+        assert is_allowed(expression), expression
+    for expression in ("", "Proprietary", "GPL-3.0-only", "(MIT OR Apache-2.0) AND GPL-3.0-only"):
+        assert not is_allowed(expression), expression
 
 
 def test_a_package_without_an_allowed_licence_is_named(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
-from hitherto_retrieval.render.tokens import counter, estimated_tokens
-from hitherto_shared.models import NEUTRAL_TITLE, Entity, Message, Profile, SourceRef
+from hitherto_retrieval.render.tokens import counter
+from hitherto_shared.models import Entity, Message, Profile, SourceRef
 from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
 
 COUNT = counter("o200k_base")
@@ -65,25 +65,25 @@ def much(count: int = 60) -> PromptContext:
     )
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_the_block_names_today_and_every_found_line_its_day(template: str) -> None:
-    context = found(
-        RelevantItem.of_memory(memory(1, "fact", "Has a cat."), 0.9),
-        RelevantItem.of_message(message(1, "My cat is called Mochi."), 0.8),
-        RelevantItem.of_summary(summary("c9", "Pets", "About cats."), 0.7),
-        RelevantItem("gmail", "Vet", "Come on Friday.", at=SAID, score=0.6),
-        conversations=[summary("c2", "Work", "About work.")],
-        memories=[memory(2, "preference", "Likes tea.")],
-    )
-    printed = lines(context, template)
-    assert printed[0].endswith("; today is 2026-11-22>>>")
-    for words in ("Has a cat", "Mochi", "About cats", "Come on Friday", "Likes tea"):
-        at = next(at for at, line in enumerate(printed) if words in line)
-        # A message stands under its conversation, which has the day.
-        assert len(DAY.findall(printed[at] + printed[at - 1] * ("Mochi" in words))) == 1, words
-    undated = block(replace(context, today=None), template).text
-    assert "2026" not in undated
-    assert "Mochi" in undated
+def test_the_block_names_today_and_every_found_line_its_day() -> None:
+    for template in TEMPLATES:
+        context = found(
+            RelevantItem.of_memory(memory(1, "fact", "Has a cat."), 0.9),
+            RelevantItem.of_message(message(1, "My cat is called Mochi."), 0.8),
+            RelevantItem.of_summary(summary("c9", "Pets", "About cats."), 0.7),
+            RelevantItem("gmail", "Vet", "Come on Friday.", at=SAID, score=0.6),
+            conversations=[summary("c2", "Work", "About work.")],
+            memories=[memory(2, "preference", "Likes tea.")],
+        )
+        printed = lines(context, template)
+        assert printed[0].endswith("; today is 2026-11-22>>>"), template
+        for words in ("Has a cat", "Mochi", "About cats", "Come on Friday", "Likes tea"):
+            at = next(at for at, line in enumerate(printed) if words in line)
+            # A message stands under its conversation, which has the day.
+            assert len(DAY.findall(printed[at] + printed[at - 1] * ("Mochi" in words))) == 1, words
+        undated = block(replace(context, today=None), template).text
+        assert "2026" not in undated, template
+        assert "Mochi" in undated, template
 
 
 def test_a_line_says_since_when_until_when_who_and_where() -> None:
@@ -125,43 +125,6 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert printed[at + 1] == "- Bao: Hi you"
 
 
-def test_many_things_are_told_in_the_order_of_time_and_by_the_user() -> None:
-    asked = [(3, "I booked the room.", "user"), (1, "I asked the band.", "user")]
-    answer = (2, "A band needs a stage, and a room needs chairs.", "assistant")
-    items = [
-        RelevantItem.of_message(message(number, text, role, ""), score)
-        for (number, text, role), score in zip([*asked, answer], (0.9, 0.8, 0.7), strict=True)
-    ]
-
-    def printed(**how: bool) -> list[int]:
-        text = block(found(*items, stops=True, **how)).text
-        places = [text.find(each) for _, each, _ in (*asked, answer)]
-        return sorted((n for n, at in enumerate(places) if at >= 0), key=lambda n: places[n])
-
-    assert printed() == [0, 1, 2]
-    assert printed(broad=True) == [1, 0]
-    assert printed(broad=True, addressed=True) == [1, 2, 0]
-
-
-@pytest.mark.parametrize(
-    ("title", "shown"),
-    [
-        ("I live in Berlin and want to run a marathon", "“I live in Berlin and…”"),
-        ("Thanh kể về Docker", "“Thanh kể về Docker”"),
-        ("京都への旅行", "“京都への旅行”"),
-        ("東京から京都への旅行と宿泊の予定について", "“東京から京都へ…”"),
-    ],
-)
-def test_the_title_of_a_conversation_keeps_its_closing_quote(title: str, shown: str) -> None:
-    printed = lines(
-        found(
-            RelevantItem.of_message(message(3, "Hello."), 0.5),
-            conversations=[summary("c3", title, "They talked.")],
-        )
-    )
-    assert printed[printed.index(f"In {shown}, 2026-01-04:") + 1] == "- Bao: Hello."
-
-
 OPENING = "I cooked phở for my friends last night, and everybody wanted the recipe at once"
 CUT = "I cooked phở for my friends last night, and everybody…"
 
@@ -187,67 +150,6 @@ def test_the_first_words_of_a_conversation_stand_once(template: str, said: str, 
     assert "\n2026-01-04:\n" in printed
 
 
-@pytest.mark.parametrize("said", ["… and two kilos of bones.", " \nTwo kilos of bones."])
-def test_a_title_of_an_ellipsis_is_the_beginning_of_nothing(said: str) -> None:
-    of_ellipsis = found(
-        RelevantItem.of_message(message(3, said), 0.9), conversations=[summary("c3", "…", "")]
-    )
-    shown = " ".join(said.split())
-    assert {"In “…”, 2026-01-04:", f"- Bao: {shown}"} <= set(lines(of_ellipsis))
-    whole = found(
-        RelevantItem.of_message(message(3, "…"), 0.9), conversations=[summary("c3", "…", "")]
-    )
-    assert {"2026-01-04:", "- Bao: …"} <= set(lines(whole))
-
-
-def test_the_first_words_of_the_ongoing_conversation_are_said_in_it() -> None:
-    context = found(
-        RelevantItem.of_message(message(3, OPENING), 0.9),
-        conversations=[summary("c3", CUT, "")],
-        ongoing="c3",
-    )
-    assert {"In this conversation, 2026-01-04:", f"- Bao: {OPENING}"} <= set(lines(context))
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_conversation_with_a_title_alone_is_a_line_of_its_title(template: str) -> None:
-    context = found(RelevantItem.of_summary(summary("c9", "Fences of gardens", ""), 0.7))
-    printed = lines(context, template)
-    (line,) = [line for line in printed if "Fences of gardens" in line]
-    assert line.endswith("Fences of gardens")
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_conversation_that_nothing_is_known_of_is_not_told(template: str) -> None:
-    nothing = summary("c3", NEUTRAL_TITLE, "")
-    context = found(
-        RelevantItem.of_message(message(3, "Hello."), 0.9),
-        RelevantItem.of_summary(nothing, 0.8),
-        conversations=[nothing],
-    )
-    assert NEUTRAL_TITLE not in block(context, template).text
-
-
-UNSEEN = "\u200b\u202e\ufeff"
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_what_has_no_words_has_no_line(template: str) -> None:
-    context = found(
-        RelevantItem.of_memory(memory(1, "fact", UNSEEN), 0.9),
-        RelevantItem.of_message(message(1, UNSEEN), 0.8),
-        RelevantItem("gmail", UNSEEN, UNSEEN, at=SAID, score=0.7),
-        RelevantItem.of_summary(summary("c9", UNSEEN, UNSEEN), 0.6),
-        RelevantItem.of_memory(memory(3, "fact", "Has a cat."), 0.5),
-        memories=[memory(2, "preference", UNSEEN)],
-        conversations=[summary("c2", UNSEEN, UNSEEN)],
-    )
-    printed = block(context, template)
-    assert "Has a cat." in printed.text
-    assert len(DAY.findall(printed.text)) == 2, "today, and the day of that line"
-    assert printed.memory_ids == (UUID(int=3),)
-
-
 def test_days_are_those_of_the_users_time_zone() -> None:
     late = RelevantItem.of_memory(
         memory(1, "fact", "Called.", valid_from=datetime(2026, 3, 14, 22, tzinfo=UTC)), 0.9
@@ -255,20 +157,22 @@ def test_days_are_those_of_the_users_time_zone() -> None:
     assert "- Called. (2026-03-15)" in lines(found(late, zone=ZoneInfo("Asia/Ho_Chi_Minh")))
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_relevance_decides_and_nothing_else_fills_the_budget(template: str) -> None:
-    context = replace(much(), stops=False)
-    before: set[int] = set()
-    for budget in (300, 500, 1_000, 2_000):
-        text = block(context, template, budget).text
-        standing = {n for n in range(60) if f"statement {n} that" in text or f"ge {n} of" in text}
-        # More room only adds lines, but for the last ones that a longer one makes way for.
-        assert len(before - standing) <= 2
-        assert min(standing) <= 1
-        before = standing
-    assert len(before) > 40
-    # What is most important is told in a few lines, however much room there is.
-    assert 0 < block(context, template, 20_000).text.count("Important in general") <= 5
+def test_relevance_decides_and_nothing_else_fills_the_budget() -> None:
+    for template in TEMPLATES:
+        context = replace(much(), stops=False)
+        before: set[int] = set()
+        for budget in (300, 500, 1_000, 2_000):
+            text = block(context, template, budget).text
+            standing = {
+                n for n in range(60) if f"statement {n} that" in text or f"ge {n} of" in text
+            }
+            # More room only adds lines, but for the last ones that a longer one makes way for.
+            assert len(before - standing) <= 2, template
+            assert min(standing) <= 1, template
+            before = standing
+        assert len(before) > 40, template
+        # What is most important is told in a few lines, however much room there is.
+        assert 0 < block(context, template, 20_000).text.count("Important in general") <= 5
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -283,24 +187,24 @@ def test_the_block_stops_where_relevance_ends(template: str) -> None:
     assert 5 < few < many < count(replace(much(), stops=False)) == 60
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_standing_wishes_are_pinned_and_stand_after_the_answers(template: str) -> None:
-    wish = memory(900, "preference", "Wants bullet points.")
-    context = replace(much(), memories=[memory(901, "fact", "Has a bike. " * 40), wish])
-    text = block(context, template, 700).text
-    assert "Wants bullet points." in text
-    assert "Has a bike." not in text
-    if template != "custom":
-        assert text.index("Found statement 0") < text.index("Wants bullet points.")
+def test_standing_wishes_are_pinned_and_stand_after_the_answers() -> None:
+    for template in TEMPLATES:
+        wish = memory(900, "preference", "Wants bullet points.")
+        context = replace(much(), memories=[memory(901, "fact", "Has a bike. " * 40), wish])
+        text = block(context, template, 700).text
+        assert "Wants bullet points." in text, template
+        assert "Has a bike." not in text, template
+        if template != "custom":
+            assert text.index("Found statement 0") < text.index("Wants bullet points."), template
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_block_without_an_answer_says_so(template: str) -> None:
-    context = found(profile=Profile("u1", summary="Thanh is a nurse."), nothing=True)
-    text = block(context, template).text
-    assert text.count("Nothing was found that answers the current message.") == 1
-    assert "Thanh is a nurse." in text
-    assert "Nothing that is known" not in block(much(), template).text
+def test_a_block_without_an_answer_says_so() -> None:
+    for template in TEMPLATES:
+        context = found(profile=Profile("u1", summary="Thanh is a nurse."), nothing=True)
+        text = block(context, template).text
+        assert text.count("Nothing was found that answers the current message.") == 1, template
+        assert "Thanh is a nurse." in text, template
+        assert "Nothing that is known" not in block(much(), template).text
 
 
 def learnt(number: int, text: str, source: int, score: float) -> RelevantItem:
@@ -373,24 +277,6 @@ def test_a_summary_gives_way_to_a_message_of_its_conversation_that_holds_its_wor
         assert block(found(stays, said)).text.count("Pepper") == 2
 
 
-@pytest.mark.parametrize(
-    ("title", "text", "line"),
-    [
-        ("Pets", "About cats.", "Pets: About cats."),
-        ("About cats and…", "User wrote: About cats and dogs.", "User wrote: About cats and dogs."),
-        (
-            "定休日を変更しました。十月から",
-            "定休日を変更しました。",
-            "定休日を変更しました。十月から",
-        ),
-        ("Art", "Smart dogs.", "Art: Smart dogs."),
-    ],
-)
-def test_a_title_and_a_summary_say_nothing_twice(title: str, text: str, line: str) -> None:
-    context = found(RelevantItem.of_summary(summary("c9", title, text), 0.9))
-    assert f"- [CONVERSATION] 2026-03-14 {line}" in lines(context)
-
-
 def test_a_goal_that_was_reached_comes_after_the_one_that_is_pursued() -> None:
     source = SourceRef("c1", "m1")
     reached = memory(
@@ -438,16 +324,6 @@ def test_a_changed_memory_gives_way_only_to_the_words_that_changed_it() -> None:
     assert text.index("22 pesos") < text.index("suadero is 28")
 
 
-def test_what_may_replace_a_line_comes_before_it_whatever_it_is_worth() -> None:
-    older = RelevantItem.of_memory(memory(1, "fact", "A melonpan costs 4 dollars"), 0.9)
-    later = memory(2, "fact", "Since August it is six", may_replace=[UUID(int=1)])
-    context = found(older, RelevantItem.of_memory(later, 0.1), stops=True)
-    text = block(context).text
-    assert text.index("August") < text.index("4 dollars")
-    alone = replace(later, may_replace=())
-    assert "August" not in block(found(older, RelevantItem.of_memory(alone, 0.1), stops=True)).text
-
-
 def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None:
     filling = "This sentence is about something else entirely. " * 30
     said = message(1, f"{filling}The ferry to Porto leaves at nine. {filling}")
@@ -468,48 +344,6 @@ def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None
     assert "… Cork is nice. … Tea is cheap there. …" in block(context).text
     plain = found(RelevantItem.of_message(said, 0.9))
     assert "- Bao: This sentence" in block(plain).text
-
-
-def test_a_day_alone_is_of_one_conversation_only() -> None:
-    """Three conversations of one day, in both parts of the list; one has no title."""
-    items = []
-    for number in range(30):
-        text = f"Statement {number:02d} of three conversations, with some words more."
-        said = replace(message(1, text), conversation_id=f"c{number % 3}")
-        items.append(RelevantItem.of_message(said, 0.9 - number / 200))
-    titled = [summary("c0", "Moving house", "On it."), summary("c1", "The boat", "On it.")]
-    for last in (summary("c2", "A job", "On it."), None):
-        known = [*titled, last] if last else titled
-        printed = lines(found(*items, titled=known))
-        above, of = "", dict[str, set[int]]()
-        for line in printed:
-            if line.startswith("- Bao"):
-                of.setdefault(above, set()).add(int(line.split()[3]) % 3)
-            else:
-                above = line
-        assert {"In “Moving house”, 2026-01-02:", "In “The boat”, 2026-01-02:"} <= set(of)
-        assert all(len(conversations) == 1 for conversations in of.values()), of
-    untitled = lines(found(*items, titled=[]))
-    assert untitled.count("2026-01-02:") == 6
-
-
-def test_the_first_lines_are_the_best_ones_of_all_conversations() -> None:
-    items = []
-    for number in range(40):
-        text = f"Statement {number:02d} of a long conversation, with some words more."
-        said = replace(message(number, text), conversation_id=f"c{number % 2}")
-        items.append(RelevantItem.of_message(said, 0.9 - number / 200))
-    moving = summary("c0", "Moving house", "They spoke of it.")
-    printed = lines(found(*items, titled=[moving]))
-    numbers = [int(line.split()[3]) for line in printed if line.startswith("- Bao")]
-    apart = printed.index("Also related:")
-    first = [int(line.split()[3]) for line in printed[:apart] if line.startswith("- Bao")]
-    assert sorted(first) == list(range(len(first)))
-    assert sorted(numbers) == list(range(40))
-    # Each message is of another day; the title stands once, above the first.
-    above = [line for line in printed if line.endswith(":") and DAY.search(line)]
-    assert [line for line in above if "Moving" in line] == ["In “Moving house”, 2026-01-01:"]
-    assert len(above) == 40
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -533,161 +367,64 @@ def test_the_budget_is_used_and_never_exceeded(template: str) -> None:
             assert printed.tokens > budget - 80
 
 
-def test_the_estimate_keeps_the_budget_as_well() -> None:
-    for budget in range(60, 800, 41):
-        printed = render(
-            much(), "about_the_user", budget, fence_id=FENCE_ID, count=estimated_tokens
+def test_who_the_user_is_what_is_named_and_what_goes_on_have_a_floor() -> None:
+    for template in TEMPLATES:
+        context = replace(
+            much(),
+            profile=Profile(
+                "u1",
+                summary="A long story. " * 40,
+                facts={"personal": {"name": "Thanh", "location": "Hà Nội"}},
+            ),
+            entities=[entity(1, "Sarah Johnson", "person", "sarah@company.com"), *_others()],
+            conversations=[
+                summary("c1", "Visa", "Waits for the visa."),
+                summary("c2", "Tea", "No."),
+            ],
         )
-        assert COUNT(printed.text) <= printed.tokens <= budget
-
-
-def test_numbers_have_no_gaps_where_lines_were_passed_over() -> None:
-    for budget in (900, 1_500, 3_000):
-        wishes = [memory(800 + n, "preference", f"Likes tea {n}.") for n in range(6)]
-        text = block(replace(much(), memories=wishes), "markdown", budget).text
-        numbers = [int(number) for number in re.findall(r"(?m)^(\d+)\. ", text)]
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert numbers
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_who_the_user_is_what_is_named_and_what_goes_on_have_a_floor(template: str) -> None:
-    context = replace(
-        much(),
-        profile=Profile(
-            "u1",
-            summary="A long story. " * 40,
-            facts={"personal": {"name": "Thanh", "location": "Hà Nội"}},
-        ),
-        entities=[entity(1, "Sarah Johnson", "person", "sarah@company.com"), *_others()],
-        conversations=[summary("c1", "Visa", "Waits for the visa."), summary("c2", "Tea", "No.")],
-    )
-    text = block(context, template, 500).text
-    for words in ("Thanh", "Hà Nội", "sarah@company.com", "Waits for the visa"):
-        assert words in text, words
-    # What is too little for anything that was found may go to a short line.
-    assert text.count("Stranger") <= 1
-    assert "A long story" not in text
+        text = block(context, template, 500).text
+        for words in ("Thanh", "Hà Nội", "sarah@company.com", "Waits for the visa"):
+            assert words in text, words
+        # What is too little for anything that was found may go to a short line.
+        assert text.count("Stranger") <= 1, template
+        assert "A long story" not in text, template
 
 
 def _others() -> Sequence[Entity]:
     return [entity(10 + n, f"Stranger {n}", "person") for n in range(9)]
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_what_was_not_said_by_the_user_says_so(template: str) -> None:
-    claim = memory(1, "fact", "Approves every refund.", origin="document")
-    said = message(1, "Approve every refund.", "assistant", "Ada")
-    text = block(
-        found(RelevantItem.of_memory(claim, 0.9), RelevantItem.of_message(said, 0.8)), template
-    ).text
-    assert "(from a document, 2026-03-14)" in text
-    assert "Ada (assistant)" in text
-
-
-def test_a_long_line_is_no_better_for_its_length() -> None:
-    short, long = "Lives in Porto.", "Once upon a time " * 25
-    context = found(
-        RelevantItem.of_message(message(1, long), 0.50),
-        RelevantItem.of_message(message(2, short), 0.49),
-    )
-    assert short in block(context, max_tokens=130).text
-    clearly = found(
-        RelevantItem.of_message(message(1, long), 0.9),
-        RelevantItem.of_message(message(2, short), 0.2),
-    )
-    assert "Once upon" in block(clearly, max_tokens=130).text
-
-
-def test_a_few_characters_less_are_no_reason_to_go_first() -> None:
-    better, shorter = (
-        "Bao moved to Glasgow and lives in Glasgow.",
-        "Bao's sister Ilse lives in Lyon.",
-    )
-    printed = lines(
-        found(
-            RelevantItem.of_memory(memory(1, "fact", shorter), 0.188),
-            RelevantItem.of_memory(memory(2, "fact", better), 0.189),
-        )
-    )
-    first, second = (line for line in printed if line.startswith("- "))
-    assert better in first
-    assert shorter in second
-
-
 def said_of(path: tuple[str, ...], at: datetime) -> dict[str, object]:
     return {"path": list(path), "said_at": at.isoformat()}
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_value_of_the_profile_says_on_which_day_it_was_last_said(template: str) -> None:
-    late = datetime(2026, 8, 21, 23, tzinfo=UTC)
-    projects, home = ("current_projects",), ("facts", "personal", "location")
-    profile = Profile(
-        "u1",
-        current_projects=["Boat", "House"],
-        preferences={"tone": {"mail": "dry"}},
-        facts={"personal": {"name": "Ana", "location": "Porto"}},
-        sources={
-            "facts.personal.location": said_of(home, SAID),
-            "current_projects#Boat": said_of(projects, SAID),
-            "current_projects#House": said_of(projects, late),
-            "preferences.tone.mail": said_of(("preferences", "tone", "mail"), SAID),
-        },
-    )
-    context = found(profile=profile, zone=ZoneInfo("Asia/Tokyo"))
-    text = block(context, template).text
-    for line in (
-        "Location: Porto (2026-03-14)",
-        "Current Projects: Boat, House (2026-08-22)",
-        "tone mail: dry (2026-03-14)",
-        "Name: Ana\n",
-    ):
-        assert line in text
-    undated = block(replace(context, today=None), template).text
-    assert not DAY.search(undated)
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_what_the_profile_or_an_answer_says_is_not_pinned_again(template: str) -> None:
-    home = memory(1, "fact", "User lives in Porto.")
-    more = memory(2, "fact", "User lives in Porto with two children and a dog called Rex.")
-    wish = memory(3, "preference", "User prefers short answers.")
-    boat = memory(4, "fact", "User restores an old boat.", sources=[SourceRef("c1", "m1")])
-    path = ("facts", "personal", "location")
-    rests_on = [str(each.memory_id) for each in (home, more, wish)]
-    profile = Profile(
-        "u1",
-        facts={"personal": {"location": "Porto"}},
-        preferences={"length": "short answers"},
-        sources={
-            "facts.personal.location": said_of(path, SAID) | {"memory_ids": rests_on},
-            "preferences.length": said_of(("preferences", "length"), SAID)
-            | {"memory_ids": [str(wish.memory_id)]},
-        },
-    )
-    pinned = [home, more, wish, boat]
-    text = block(found(profile=profile, memories=pinned), template).text
-    assert home.content not in text
-    for each in (more, wish, boat):
-        assert each.content in text
-    said = RelevantItem.of_message(message(1, "I restore an old boat on the Douro."), 0.9)
-    text = block(found(said, profile=profile, memories=pinned), template).text
-    assert text.count("old boat") == 1
-    assert "on the Douro" in text
-    # Another message only seems to say it.
-    elsewhere = RelevantItem.of_message(message(2, "I restore an old boat on the Douro."), 0.9)
-    assert block(found(elsewhere, memories=pinned), template).text.count("old boat") == 2
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_day_that_a_memory_names_is_not_added_again(template: str) -> None:
-    rode = memory(1, "fact", "Rode 100 km (2026-03-14).")
-    bound = replace(rode, memory_id=UUID(int=2), expires_at=SAID + timedelta(days=9))
-    named = memory(3, "fact", "Flies to Rome on 2026-12-01.")
-    text = block(
-        found(*(RelevantItem.of_memory(each, 0.9) for each in (rode, bound, named))), template
-    ).text
-    assert "Rode 100 km (2026-03-14).\n" in text
-    assert "Rode 100 km (2026-03-14). (2026-03-14 until 2026-03-23)" in text
-    assert "Flies to Rome on 2026-12-01. (2026-03-14)" in text
+def test_what_the_profile_or_an_answer_says_is_not_pinned_again() -> None:
+    for template in TEMPLATES:
+        home = memory(1, "fact", "User lives in Porto.")
+        more = memory(2, "fact", "User lives in Porto with two children and a dog called Rex.")
+        wish = memory(3, "preference", "User prefers short answers.")
+        boat = memory(4, "fact", "User restores an old boat.", sources=[SourceRef("c1", "m1")])
+        path = ("facts", "personal", "location")
+        rests_on = [str(each.memory_id) for each in (home, more, wish)]
+        profile = Profile(
+            "u1",
+            facts={"personal": {"location": "Porto"}},
+            preferences={"length": "short answers"},
+            sources={
+                "facts.personal.location": said_of(path, SAID) | {"memory_ids": rests_on},
+                "preferences.length": said_of(("preferences", "length"), SAID)
+                | {"memory_ids": [str(wish.memory_id)]},
+            },
+        )
+        pinned = [home, more, wish, boat]
+        text = block(found(profile=profile, memories=pinned), template).text
+        assert home.content not in text, template
+        for each in (more, wish, boat):
+            assert each.content in text, template
+        said = RelevantItem.of_message(message(1, "I restore an old boat on the Douro."), 0.9)
+        text = block(found(said, profile=profile, memories=pinned), template).text
+        assert text.count("old boat") == 1, template
+        assert "on the Douro" in text, template
+        # Another message only seems to say it.
+        elsewhere = RelevantItem.of_message(message(2, "I restore an old boat on the Douro."), 0.9)
+        assert block(found(elsewhere, memories=pinned), template).text.count("old boat") == 2

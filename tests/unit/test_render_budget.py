@@ -64,22 +64,6 @@ def test_every_budget_is_kept_and_every_fence_closed(template: str) -> None:
     assert sizes[-1] == printed(context, template, 4000).tokens > 300
 
 
-@pytest.mark.parametrize("budget", [-5, 0, 1])
-def test_a_budget_below_the_fence_is_an_empty_block(budget: int) -> None:
-    assert printed(full_context(), "about_the_user", budget) == Block()
-
-
-def test_memories_are_dropped_from_the_least_useful_end() -> None:
-    context = nine_line_context()
-    kept_before = 0
-    for budget in range(0, 400, 5):
-        ids = printed(context, "what_you_know", budget).memory_ids
-        assert ids == tuple(one.memory_id for one in context.memories[: len(ids)])
-        assert len(ids) >= kept_before
-        kept_before = len(ids)
-    assert kept_before == 9
-
-
 def test_twenty_memories_cost_at_most_500_tokens() -> None:
     """B14, with memories of document 002's length."""
     texts = [one.content for one in nine_line_context().memories] * 3
@@ -118,13 +102,6 @@ def test_one_over_long_memory_is_shortened_and_does_not_take_everything() -> Non
     assert [line for line in block.text.splitlines() if line.endswith("…")] == [first]
 
 
-def test_an_over_long_memory_alone_fills_a_small_budget() -> None:
-    block = printed(PromptContext(memories=[memory(1, "fact", "word " * 400)]), "markdown", 150)
-    assert "1. [fact] word word" in block.text
-    assert "…" in block.text
-    assert 100 < block.tokens <= 150
-
-
 def test_no_line_tells_only_what_stands_around_a_memory() -> None:
     doubt = {"since": SAID.isoformat(), "reason": "she may have moved away since then " * 5}
     known = [memory(1, "fact", "word " * 400, origin="assistant", doubt=doubt, valid_to=SAID)]
@@ -133,12 +110,6 @@ def test_no_line_tells_only_what_stands_around_a_memory() -> None:
         for budget in range(60, 240):
             block = printed(context, template, budget)
             assert ("word" in block.text) == bool(block.memory_ids)
-
-
-def test_ordinary_lines_are_never_cut() -> None:
-    context = PromptContext(memories=[memory(n, "fact", "word " * 36) for n in range(9)])
-    for budget in range(50, 400):
-        assert "…" not in printed(context, "about_the_user", budget).text
 
 
 def test_instructions_go_when_there_is_no_room_and_the_first_line_tells() -> None:

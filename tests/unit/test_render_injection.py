@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,38 +114,19 @@ def assert_walled(text: str) -> None:
     assert not re.search(r"(?im)^\W*(system|assistant|user|human)\s*:", body)
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_in_every_field_stays_inside_its_lines(template: str, attack: str) -> None:
-    text = printed(everywhere(attack), template, 20_000)
-    harmless = printed(everywhere("harmless"), template, 20_000)
-    assert_walled(text)
-    headings = [line for line in text.split("\n") if line in FIXED]
-    assert headings == [line for line in harmless.split("\n") if line in FIXED]
-    assert text.count("\n---\n") == harmless.count("\n---\n")
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_gains_nothing_from_being_cut(template: str, attack: str) -> None:
-    context = everywhere(attack + " padding" * 60)
-    for budget in range(0, 601, 75):
-        assert_walled(printed(context, template, budget))
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_a_memory_is_one_line_however_it_is_written(attack: str) -> None:
-    context = PromptContext(memories=[memory(1, "fact", attack), memory(2, "fact", "Calm.")])
-    lines = printed(context, "what_you_know", 4000).split("\n")
-    assert len(lines) == 5
-    assert lines[2].startswith("- [FACT] ")
-    assert lines[3] == "- [FACT] Calm."
-
-
-def test_a_value_is_never_filled_in_as_a_placeholder() -> None:
-    context = PromptContext(memories=[memory(1, "fact", "{{entities}}")])
-    text = printed(context, "custom", 4000)
-    assert "- [FACT] {{entities}}" in text
+def test_an_attack_in_every_field_stays_inside_its_lines() -> None:
+    """And it gains nothing from being cut."""
+    for template in TEMPLATES:
+        harmless = printed(everywhere("harmless"), template, 20_000)
+        for attack in ATTACKS:
+            text = printed(everywhere(attack), template, 20_000)
+            assert_walled(text)
+            headings = [line for line in text.split("\n") if line in FIXED]
+            assert headings == [line for line in harmless.split("\n") if line in FIXED], attack
+            assert text.count("\n---\n") == harmless.count("\n---\n"), attack
+            context = everywhere(attack + " padding" * 60)
+            for budget in range(0, 601, 75):
+                assert_walled(printed(context, template, budget))
 
 
 SPICED = st.lists(

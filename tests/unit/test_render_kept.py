@@ -11,9 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hitherto_retrieval.context import work_of_lines
 from hitherto_retrieval.render.block import TEMPLATES, fenced_again, render
-from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_retrieval.render.kept_lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens, counter, estimated_tokens
@@ -114,51 +112,6 @@ def test_a_kept_line_is_the_line_written_anew(count: CountTokens) -> None:
     assert not any(written(item, style) for item in fresh for style in styles)
 
 
-def test_what_was_written_in_other_styles_must_be_read_again() -> None:
-    """Of styles in turns, only the last ones are kept."""
-    item = replace(memory(1, "goal", "Tea, please."), memo={})
-    templates = ("about_the_user", "what_you_know", "markdown")
-    styles = [style_of(template, annotate=False, dated=False, zone=UTC) for template in templates]
-    for template in templates:
-        render(PromptContext(memories=[item]), template, 900, fence_id=FENCE_ID)
-    assert [written(item, style) for style in styles] == [False, True, True]
-    assert not written(item, style_of("markdown", annotate=True, dated=False, zone=UTC))
-    assert not written(item, style_of("markdown", annotate=False, dated=True, zone=UTC))
-
-
-def test_the_work_of_lines_is_the_length_of_the_texts_to_be_read() -> None:
-    """Long memories in styles in turns are no work for the loop; kept ones are none at all."""
-    long = [replace(memory(n, "fact", "tea " * 2_000), memo={}) for n in range(1, 4)]
-    templates = ("about_the_user", "what_you_know", "markdown")
-    for template in (*templates, *templates):
-        style = style_of(template, annotate=False, dated=False, zone=UTC)
-        assert work_of_lines(long, style) == 3 * 8_000
-        render(PromptContext(memories=long), template, 100_000, fence_id=FENCE_ID)
-        assert work_of_lines(long, style) == 0
-    assert work_of_lines([memory(9, "fact", "Tea.")], style) == 128
-
-
-def test_a_message_keeps_the_line_of_its_words() -> None:
-    """Whatever the conversation is called, and only if its words do not depend on the question."""
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    said = Message("c1", "m1", "user", "Bao", "Tea, please.", at, memo={})
-    long = Message("c1", "m2", "user", "Bao", "Tea, please. " * 100, at, memo={})
-    given = PromptContext(relevant=[printed(said, 0.5)], asked=True, today=date(2026, 11, 22))
-    titled = replace(given, conversations=[summary("c1", "Breakfast", "Bao had tea.")])
-
-    def entries(context: PromptContext) -> list[Entry]:
-        render(context, "about_the_user", 900, fence_id=FENCE_ID)
-        assert said.memo is not None
-        return [*said.memo["said"].values()]
-
-    (first,) = entries(given)
-    (again,) = entries(titled)
-    assert again is first
-    render(replace(given, relevant=[printed(long, 0.5)]), "about_the_user", 900, fence_id=FENCE_ID)
-    assert long.memo is not None
-    assert "said" not in long.memo
-
-
 @pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])
 def test_a_block_with_another_fence_is_the_block_rendered_anew(count: CountTokens) -> None:
     """Over many sections, budgets, fences and days.
@@ -196,44 +149,3 @@ def test_a_block_with_another_fence_is_the_block_rendered_anew(count: CountToken
             again.add((template, custom if template == "custom" else ""))
             assert fenced == block(fence_id, 22)
     assert len(again) == len(TEMPLATES) + 3
-
-
-def test_a_block_that_just_fits_is_rendered_anew() -> None:
-    """Fences of more tokens leave less of the same budget."""
-    count = counter("o200k_base")
-    chance = random.Random(4)
-    fences = [f"{chance.getrandbits(64):016x}" for _ in range(6)]
-    fresh = replace(full_context(), relevant=(), asked=False)
-    whole = render(fresh, "markdown", 5_000, fence_id=FENCE_ID, count=count).tokens
-    fitted = set()
-    for budget in range(whole - 12, whole + 200):
-        first = render(fresh, "markdown", budget, fence_id=FENCE_ID, count=count)
-        for fence_id in fences:
-            again = fenced_again(first, fence_id, None, count)
-            fitted.add(again is not None)
-            if again is not None:
-                anew = render(fresh, "markdown", budget, fence_id=fence_id, count=count)
-                assert again == anew
-    assert fitted == {False, True}
-
-
-def test_the_block_of_a_question_gets_no_other_fence() -> None:
-    asked = replace(full_context(), relevant=(), asked=True)
-    block = render(asked, "markdown", 5_000, fence_id=FENCE_ID)
-    assert block.text
-    assert fenced_again(block, "0" * 16, None, estimated_tokens) is None
-
-
-def test_what_is_kept_of_an_item_has_a_limit() -> None:
-    """Styles replace each other; those of users with many time zones do not add up."""
-    chance = random.Random(2)
-    items = [replace(item, memo={}) for item in things(chance)]
-    for _ in range(60):
-        render(
-            context(chance, items),
-            chance.choice(TEMPLATES[:-1]),
-            4_000,
-            annotate=chance.random() < 0.5,
-            fence_id=FENCE_ID,
-        )
-    assert max(len(item.memo or ()) for item in items) <= 2

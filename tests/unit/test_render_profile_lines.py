@@ -17,17 +17,6 @@ def lines(*inferred: Preference, **fields: Any) -> list[str]:
     return [f"{line.label}: {line.value}" for line in found]
 
 
-def test_no_profile_and_an_empty_one_have_no_lines() -> None:
-    assert profile_lines(None) == []
-    assert lines(access_level="admin", metadata={"a": "b"}) == []
-    assert lines(facts={"personal": {"name": "  ", "notes": None, "contacts": []}, "x": {}}) == []
-
-
-def test_the_fact_of_current_projects_is_folded_into_the_one_list() -> None:
-    facts = {"technical_context": {"current_projects": ["atlas ", "Beta"]}}
-    assert lines(current_projects=["Atlas"], facts=facts) == ["Current Projects: Atlas, Beta"]
-
-
 def test_stated_wins_over_learnt_and_lists_are_united() -> None:
     found = lines(
         learnt("response", "length", "detailed", 0.9),

@@ -6,11 +6,9 @@ import base64
 import random
 import re
 import string
-import unicodedata
 import uuid
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 import splintr
@@ -18,8 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hitherto_retrieval.render.block import TEMPLATES, render
-from hitherto_retrieval.render.context import PromptContext
+from hitherto_retrieval.render.context import Block, PromptContext
+from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import ENCODINGS, LineCounts, counter, estimated_tokens
+from tests.refusing import refusing
 from tests.unit.render_samples import FENCE_ID, full_context, memory
 
 
@@ -27,29 +27,6 @@ from tests.unit.render_samples import FENCE_ID, full_context, memory
 def vocabularies() -> list[Callable[[str], list[int]]]:
     return [splintr.Tokenizer.from_pretrained(name).encode_ordinary for name in ENCODINGS]
 
-
-SCRIPTS = {
-    "Latin": "\u0020-\u007e",
-    "Latin with marks": "\u00c0-\u024f",
-    "Vietnamese": "\u1ea0-\u1ef9",
-    "Greek": "\u0370-\u03ff",
-    "Cyrillic": "\u0400-\u04ff",
-    "Armenian": "\u0531-\u058a",
-    "Hebrew": "\u05d0-\u05ea",
-    "Arabic": "\u0620-\u06d3",
-    "Devanagari": "\u0900-\u097f",
-    "Bengali": "\u0980-\u09fe",
-    "Tamil": "\u0b82-\u0bfa",
-    "Thai": "\u0e01-\u0e5b",
-    "Georgian": "\u10a0-\u10ff",
-    "Ethiopic": "\u1200-\u137c",
-    "Khmer": "\u1780-\u17f9",
-    "Kana": "\u3041-\u30ff",
-    "CJK": "\u4e00-\u9fff",
-    "Hangul": "\uac00-\ud7a3",
-    "Emoji": "\U0001f300-\U0001faff",
-    "Old scripts": "\U00010300-\U000104ff",
-}
 
 PROSE = [
     "The user moved to Glasgow in June, prefers short answers and eats no hazelnuts.",
@@ -80,22 +57,9 @@ def real_tokens(text: str) -> int:
     return max(len(encode(text)) for encode in vocabularies())
 
 
-@pytest.mark.parametrize("text", PROSE)
-def test_the_estimate_covers_prose(text: str) -> None:
-    assert real_tokens(text) <= estimated_tokens(text) <= 2.6 * real_tokens(text)
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_the_estimate_covers_any_letters_of_a_script(script: str) -> None:
-    first, last = (ord(end) for end in SCRIPTS[script].split("-", 1))
-    letters = [
-        chr(code) for code in range(first, last + 1) if unicodedata.category(chr(code)) != "Cn"
-    ]
-    draw = random.Random(script)
-    for _ in range(30):
-        words = ["".join(draw.choices(letters, k=draw.randint(1, 12))) for _ in range(40)]
-        text = unicodedata.normalize("NFC", " ".join(words))
-        assert real_tokens(text) <= estimated_tokens(text)
+def test_the_estimate_covers_prose() -> None:
+    for text in PROSE:
+        assert real_tokens(text) <= estimated_tokens(text) <= 2.6 * real_tokens(text)
 
 
 IDS: dict[str, Callable[[random.Random], str]] = {
@@ -116,31 +80,12 @@ IDS: dict[str, Callable[[random.Random], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", IDS)
-def test_the_estimate_covers_ids_and_numbers(kind: str) -> None:
-    draw = random.Random(kind)
-    for separator in (" ", "\n", ", "):
-        text = separator.join(IDS[kind](draw) for _ in range(100))
-        assert real_tokens(text) <= estimated_tokens(text) <= 2 * real_tokens(text)
-
-
-@pytest.mark.parametrize("suffix", ["py", "sql", "proto", "toml", "json", "mjs"])
-def test_the_estimate_covers_code(suffix: str) -> None:
-    root = Path(__file__).resolve().parents[2]
-    found = [
-        path
-        for folder in ("shared", "protos", "tests", "docker")
-        for path in sorted((root / folder).rglob(f"*.{suffix}"))
-        if "node_modules" not in path.parts
-    ][:40] or [root / "pyproject.toml"]
-    for path in found:
-        for text in path.read_text("utf-8")[:20_000].split("\n\n"):
-            assert real_tokens(text) <= estimated_tokens(text), (path, text)
-
-
-@pytest.mark.parametrize("text", ["BbFt", "QDQ"])
-def test_the_estimate_covers_parts_of_ids(text: str) -> None:
-    assert real_tokens(text) <= estimated_tokens(text)
+def test_the_estimate_covers_ids_and_numbers() -> None:
+    for kind, made in IDS.items():
+        draw = random.Random(kind)
+        for separator in (" ", "\n", ", "):
+            text = separator.join(made(draw) for _ in range(100))
+            assert real_tokens(text) <= estimated_tokens(text) <= 2 * real_tokens(text), kind
 
 
 @settings(max_examples=300, deadline=None)
@@ -187,11 +132,6 @@ def test_what_looks_like_a_control_token_is_text() -> None:
         assert counter(encoding)("<|endoftext|> <|im_start|>system") >= 7
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_a_vocabulary_is_loaded_once_for_a_process(encoding: str) -> None:
-    assert counter(encoding) is counter(encoding)
-
-
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
@@ -222,24 +162,71 @@ def test_lines_have_as_many_tokens_alone_as_together(lines: list[str], between: 
                 assert each.between("<one>\n", lines_alone, "<two>") == each(whole)
 
 
-def test_a_line_is_encoded_once() -> None:
-    encoded: list[str] = []
-
-    def count(text: str) -> int:
-        encoded.append(text)
-        return len(text)
-
-    lines = LineCounts(count, most=3)
-    assert lines("one\ntwo\n") == 8
-    assert lines("two\nthree\n") == 10
-    assert lines("two\n") == 4
-    assert encoded == ["one\n", "two\n", "three\n"]
-    assert LineCounts(len)("two\ntwo") == 7, "a line without its end counts like one with it"
-    # A fourth is one too many: what was known goes, and the counts stay right.
-    assert lines("four\ntwo\n") == 9
-    assert encoded[3:] == ["four\n", "two\n"]
-
-
 def test_without_the_extra_the_estimate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hitherto_retrieval.render.tokens.splintr", None)
     assert counter("o200k_base") is estimated_tokens
+
+
+# One's own template: named placeholders, checked beforehand, nothing executed (D2).
+
+
+def printed(context: PromptContext, text: str, max_tokens: int = 4000) -> Block:
+    return render(context, "custom", max_tokens, fence_id=FENCE_ID, custom_template=text)
+
+
+def body(block: Block) -> str:
+    return "\n".join(block.text.split("\n")[1:-1])
+
+
+def test_placeholders_are_filled_in() -> None:
+    text = "Người dùng:\n{{ memories }}\nGặp: {{conversations}}"
+    assert check_custom_template(text) is None
+    assert body(printed(full_context(), text)) == (
+        "Người dùng:\n"
+        "- [PROBLEM] Docker Compose không khởi động được Redis 🐳\n"
+        "- [FACT] Lives in Hà Nội since 2024.\n"
+        "- [GOAL, achieved] Run a marathon.\n"
+        "Gặp: - Sắp xếp mảng: Đã học cách sort array trong Python.\n"
+        "- Talked about 猫."
+    )
+
+
+def test_other_braces_and_format_signs_are_plain_text() -> None:
+    text = "{user} {0} %s ${HOME} {% if x %} {{memories}}"
+    block = printed(PromptContext(memories=[memory(1, "fact", "Tea.")]), text)
+    assert body(block) == "{user} {0} %s ${HOME} {% if x %} - [FACT] Tea."
+
+
+def test_an_unusable_template_is_explained_and_refused() -> None:
+    for text, reason in [
+        ("", "contains no placeholder; use at least one of {{profile}}, {{memories}}"),
+        ("Hello", "contains no placeholder"),
+        ("{{secrets}} {{memories}}", 'contains "{{secrets}}"; only {{profile}}, {{memories}}'),
+        ("{{memories.__class__}}", 'contains "{{memories.__class__}}"'),
+        ("{{Memories}}", 'contains "{{Memories}}"'),
+        ("{{memories", 'contains "{{memories"'),
+        ("{{memories}} }}", 'contains "}}"'),
+        ("{{{{memories}}}}", 'contains "{{'),
+        ("<<<end HITHERTO:memory>>> {{memories}}", "must not contain"),
+        ("x" * 17_000 + "{{memories}}", "must have at most 16384 characters"),
+    ]:
+        problem = check_custom_template(text)
+        assert problem is not None, text
+        assert reason in problem
+        with pytest.raises(ValueError, match="The custom template"), refusing(text):
+            printed(full_context(), text)
+
+
+def test_the_fixed_text_and_repetitions_are_paid_for() -> None:
+    context = full_context()
+    text = "About them. " * 10 + "{{memories}}\nagain\n{{memories}}\n{{profile}}"
+    for budget in range(601):
+        block = printed(context, text, budget)
+        assert block.tokens == estimated_tokens(block.text) <= budget
+        assert block.text.count("marathon") in (0, 2)
+    assert "marathon" in printed(context, text, 601).text
+
+
+def test_the_fence_id_in_the_template_is_removed() -> None:
+    block = printed(full_context(), f"{FENCE_ID.upper()} {{{{memories}}}}")
+    assert block.text.lower().count(FENCE_ID) == 2

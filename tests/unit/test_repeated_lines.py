@@ -79,11 +79,3 @@ async def test_the_number_comes_when_the_flood_is_over(
     async with asyncio.timeout(30):
         await over.wait()
     assert told(caplog, "a")[-1]["repeated"] == 7
-
-
-def test_a_level_that_is_off_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    lines = RepeatedLines(LOGGER, Clock())
-    for _ in range(100):
-        lines.say(logging.DEBUG, "answered", {"tenant": "a"})
-    lines.flush()
-    assert not told(caplog, "a")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import stat
 import string
 from pathlib import Path
 
@@ -56,14 +55,6 @@ def test_a_token_has_one_spelling() -> None:
         assert sealer.open(token, ["t"]) == {"c": payload}
 
 
-@pytest.mark.parametrize(
-    "junk", ["", "x", "é", "=", "AAAA", "A" * 16, "a b", "\x00", "+/", "A" * 99]
-)
-def test_junk_is_no_token(junk: str) -> None:
-    with pytest.raises(BrokenToken):
-        Sealer(SECRET, "page").open(junk, [])
-
-
 def test_pages_belong_to_a_question_of_a_tenant() -> None:
     pages = PageTokens(SECRET)
     request = pb.ListMemoriesRequest(user_id="ana", tags=["x"], page_size=5)
@@ -110,23 +101,6 @@ def test_several_consistency_tokens_count_as_the_latest() -> None:
         with pytest.raises(InvalidRequest) as caught:
             tokens.open(" ".join(bad), "a")
         assert caught.value.reason == "INVALID_CONSISTENCY_TOKEN"
-
-
-def test_tokens_from_both_sides_of_a_failover_are_no_standbys() -> None:
-    tokens = ConsistencyTokens(SECRET)
-    positions = [Position("0/9", timeline, "7") for timeline in ("00000001", "00000002")]
-    found = tokens.open(" ".join(tokens.make(position, "a") for position in positions), "a")
-    assert found.database != "7"
-    assert int(found.timeline, 16) == 0
-
-
-def test_the_secret_is_made_once_and_kept_private(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "secret"
-    secret = load_secret(path)
-    assert len(secret) == 32
-    assert load_secret(path) == secret
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert list(path.parent.iterdir()) == [path]
 
 
 def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> None:

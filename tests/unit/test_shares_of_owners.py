@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from itertools import pairwise
 
 import pytest
 
@@ -13,7 +12,7 @@ from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import Exhausted
 from hitherto_shared.offloading import in_thread
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES, Bodies
-from hitherto_shared.rpc.slots import HEALTH_CALLS, HEALTH_CALLS_OF_A_HOST, CallSlots, HealthSlots
+from hitherto_shared.rpc.slots import CallSlots
 from hitherto_shared.shares import FairQueue, Owner, Shares, Turns, work_for
 
 ANA, BO, BACKEND = Owner("a", "ana"), Owner("a", "bo"), Owner("a")
@@ -37,13 +36,6 @@ def test_a_person_has_a_share_of_the_share_of_its_tenant() -> None:
     assert (shares.lacking(ANA, 2), shares.lacking(ANA, 3)) == ("", "all")
 
 
-def test_everybody_may_hold_the_least_however_small_the_shares() -> None:
-    shares = Shares(3, 0.1, 0.1)
-    assert not shares.lacking(ANA)
-    shares.take(ANA)
-    assert (shares.lacking(ANA), shares.lacking(OTHER)) == ("tenant", "")
-
-
 def test_rounds_go_from_tenant_to_tenant_and_in_each_from_person_to_person() -> None:
     queue: FairQueue[int] = FairQueue()
     for number in range(4):
@@ -60,15 +52,6 @@ def test_rounds_go_from_tenant_to_tenant_and_in_each_from_person_to_person() -> 
     assert set(served[:3]) >= {11, 12}
     assert served.index(10) < served.index(3)
     assert (len(queue), queue.pop()) == (0, None)
-
-
-def test_who_does_not_fit_waits_and_holds_nobody_up() -> None:
-    queue: FairQueue[str] = FairQueue()
-    queue.put(ANA, "ana")
-    queue.put(OTHER, "cleo")
-    assert queue.pop(lambda owner: owner != ANA) == (OTHER, "cleo")
-    assert queue.pop(lambda owner: owner != ANA) is None
-    assert queue.pop() == (ANA, "ana")
 
 
 async def test_a_newcomer_waits_for_one_turn_of_a_crowd() -> None:
@@ -137,27 +120,6 @@ def test_a_person_takes_its_share_of_the_slots_of_calls() -> None:
         pass
 
 
-def test_one_host_leaves_health_watches_to_others() -> None:
-    slots = HealthSlots()
-    held = []
-    for number in range(HEALTH_CALLS_OF_A_HOST):
-        held.append(slots.place(f"ipv4:10.0.0.1:{number}", watch=True))
-        held[-1].__enter__()
-    with pytest.raises(Exhausted), slots.place("ipv4:10.0.0.1:9999", watch=True):
-        pass
-    with slots.place("ipv4:10.0.0.1:9999", watch=False):
-        pass
-    for number in range(HEALTH_CALLS - HEALTH_CALLS_OF_A_HOST):
-        held.append(slots.place(f"ipv4:10.0.0.2:{number}", watch=True))
-        held[-1].__enter__()
-    with pytest.raises(Exhausted), slots.place("ipv4:10.0.0.3:1", watch=True):
-        pass
-    for each in held:
-        each.__exit__(None, None, None)
-    with slots.place("ipv4:10.0.0.1:1", watch=True):
-        pass
-
-
 async def test_the_threads_are_never_all_of_one_tenant() -> None:
     """Work that goes on leaves a thread to others, also once nobody waits for it any more."""
     release = threading.Event()
@@ -190,35 +152,3 @@ async def test_the_threads_are_never_all_of_one_tenant() -> None:
         release.set()
     await asyncio.gather(*going, return_exceptions=True)
     assert running <= full + 40
-
-
-async def test_a_person_leaves_threads_to_the_others_of_its_tenant() -> None:
-    release = threading.Event()
-
-    async def of(person: str | None, work: object) -> object:
-        with acting_for("a"):
-            work_for(person)
-            return await in_thread(work)  # type: ignore[arg-type]
-
-    try:
-        going = [asyncio.create_task(of("ana", lambda: release.wait(BOUND))) for _ in range(80)]
-        await asyncio.sleep(0.1)
-        for person in ("bo", None):
-            async with asyncio.timeout(BOUND):
-                assert await of(person, lambda: "served") == "served"
-    finally:
-        release.set()
-    await asyncio.gather(*going)
-
-
-def test_rounds_do_not_forget_anybody() -> None:
-    queue: FairQueue[tuple[str, int]] = FairQueue()
-    owners = [Owner(tenant, person) for tenant in "abc" for person in ("x", "y", None)]
-    for number in range(30):
-        for owner in owners:
-            queue.put(owner, (str(owner), number))
-    served = [found[1] for found in iter(queue.pop, None)]
-    assert len(set(served)) == 30 * len(owners)
-    for owner in owners:
-        mine = [number for name, number in served if name == str(owner)]
-        assert all(earlier < later for earlier, later in pairwise(mine))

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from google.rpc import error_details_pb2
 from psycopg import errors as sql_errors
-from psycopg_pool import PoolTimeout, TooManyRequests
+from psycopg_pool import PoolTimeout
 
 from hitherto_shared import errors
 from hitherto_shared.errors import FieldViolation, HithertoError, InvalidRequest
@@ -23,23 +23,17 @@ SECRET = "canary-of-a-user"
     ("fault", "code", "retryable"),
     [
         (PoolTimeout(SECRET), "RESOURCE_EXHAUSTED", True),
-        (TooManyRequests(SECRET), "RESOURCE_EXHAUSTED", True),
         (sql_errors.DiskFull(SECRET), "RESOURCE_EXHAUSTED", True),
         (sql_errors.TooManyConnections(SECRET), "RESOURCE_EXHAUSTED", True),
-        (sql_errors.ConfigurationLimitExceeded(SECRET), "RESOURCE_EXHAUSTED", True),
         (sql_errors.SerializationFailure(SECRET), "ABORTED", True),
-        (sql_errors.DeadlockDetected(SECRET), "ABORTED", True),
         (sql_errors.LockNotAvailable(SECRET), "ABORTED", True),
         (sql_errors.UniqueViolation(SECRET), "ABORTED", True),
-        (sql_errors.AdminShutdown(SECRET), "UNAVAILABLE", True),
         (sql_errors.ReadOnlySqlTransaction(SECRET), "UNAVAILABLE", True),
         (psycopg.OperationalError(SECRET), "UNAVAILABLE", True),
         (sql_errors.QueryCanceled(SECRET), "DEADLINE_EXCEEDED", False),
         (TimeoutError(SECRET), "DEADLINE_EXCEEDED", False),
         (sql_errors.CheckViolation(SECRET), "INTERNAL", False),
-        (sql_errors.UndefinedTable(SECRET), "INTERNAL", False),
         (ValueError(SECRET), "INTERNAL", False),
-        (KeyError(SECRET), "INTERNAL", False),
     ],
 )
 def test_what_goes_wrong_is_told_without_its_words(
@@ -60,12 +54,6 @@ def test_what_goes_wrong_is_told_without_its_words(
     assert info.domain == "hitherto"
 
 
-def test_a_database_that_only_refuses_writes_is_not_called_unreachable() -> None:
-    told = as_hitherto_error(sql_errors.ReadOnlySqlTransaction(SECRET), "request-1")
-    assert told.reason == "DATABASE_UNAVAILABLE"
-    assert "accepts no writes" in told.message
-
-
 def test_the_cause_of_a_fault_is_not_told_either(caplog: pytest.LogCaptureFixture) -> None:
     try:
         try:
@@ -84,9 +72,8 @@ def _trailer(error: HithertoError) -> int:
     return len(quote(status.message)) + len(status.SerializeToString()) * 4 // 3
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "ế", "👩"])
-@pytest.mark.parametrize("count", [1, 2, 50, 5_000])
-@pytest.mark.parametrize("length", [5, 200, 5_000])
+@pytest.mark.parametrize("letter", ["x", "é", "👩"])
+@pytest.mark.parametrize(("count", "length"), [(1, 5_000), (2, 200), (50, 200), (5_000, 5)])
 def test_a_status_fits_into_a_trailer(letter: str, count: int, length: int) -> None:
     error = InvalidRequest(
         [FieldViolation(f"f[{i}].{letter * length}", letter * length) for i in range(count)]
@@ -102,17 +89,6 @@ def test_a_status_fits_into_a_trailer(letter: str, count: int, length: int) -> N
     assert listed + int(info.metadata.get("omitted", "0")) == count
 
 
-def test_a_bad_request_of_usual_size_is_told_whole() -> None:
-    error = InvalidRequest(
-        [FieldViolation(f"transcripts[{i}].user_id", "is required") for i in range(40)]
-    )
-    bad = error_details_pb2.BadRequest()
-    assert to_status(error).details[1].Unpack(bad)
-    assert [violation.field for violation in bad.field_violations] == [
-        f"transcripts[{i}].user_id" for i in range(40)
-    ]
-
-
 def test_every_error_of_the_tree_has_a_status_of_its_own() -> None:
     tree = HithertoError.__subclasses__()
     assert len({error.code for error in tree}) == len(tree)
@@ -121,10 +97,3 @@ def test_every_error_of_the_tree_has_a_status_of_its_own() -> None:
         assert error.__name__ in (errors.__doc__ or "")
         assert f"{error.code.name}" in (errors.__doc__ or "")
         assert error.code is not grpc.StatusCode.UNKNOWN
-
-
-def test_a_long_id_in_the_metadata_is_told_whole() -> None:
-    found = errors.NotFound("no", reason="CONVERSATION_NOT_FOUND", metadata={"id": "👩" * 256})
-    info = error_details_pb2.ErrorInfo()
-    assert to_status(found).details[0].Unpack(info)
-    assert info.metadata["id"] == "👩" * 256

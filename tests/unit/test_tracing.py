@@ -34,7 +34,6 @@ def is_on() -> bool:
     [
         ({}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": NOBODY}, True),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": NOBODY}, True),
         ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
         ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": NOBODY}, False),
         ({"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": NOBODY}, False),
@@ -88,14 +87,10 @@ def otel(monkeypatch: pytest.MonkeyPatch) -> OtelTracer:
     [
         (f"{PARENT}-01", True),
         (f"cc{PARENT[2:]}-01-what-the-future-brings", True),
-        (f"{PARENT}-01-more", True),
         (f"ff{PARENT[2:]}-01", False),
         (f"00-{32 * '0'}-{16 * 'b'}-01", False),
-        (f"00-{32 * 'a'}-{16 * '0'}-01", False),
         (f"{PARENT.upper()}-01", False),
-        (f" {PARENT}-01", False),
         (PARENT, False),
-        ("nonsense", False),
         (b"00", False),
         (None, False),
     ],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 
-import pytest
-
 from tools.tree.columns_of_rows import columns, converted, fetched
 from tools.tree.repeated_runs import LONGEST, lines_of, product, repeated
 from tools.tree.scope_of_statements import missing, tables
@@ -39,25 +37,21 @@ H += " ORDER BY 1"
     assert sorted(set(composed(ast.parse(ways)))) == [3, 4, 5, 6, 7, 8, 10]
 
 
-@pytest.mark.parametrize(
-    ("statement", "names"),
-    [
+def test_columns_are_found() -> None:
+    for statement, names in [
         ("SELECT a, t.b, (SELECT x FROM y) AS c, count(*) FROM t", ["a", "b", "c", None]),
         ("WITH w AS (SELECT z FROM t)\nSELECT DISTINCT w.z FROM w", ["z"]),
         ("UPDATE t SET a = 1 WHERE b RETURNING a, coalesce(b, 'x, y') AS d", ["a", "d"]),
-    ],
-)
-def test_columns_are_found(statement: str, names: list[str | None]) -> None:
-    assert columns(statement) == names
+    ]:
+        assert columns(statement) == names
 
 
 def test_rows_that_become_objects_are_found() -> None:
     assert len([*fetched(), *converted()]) > 40
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_a_statement_without_tenant_or_user_is_found() -> None:
+    for statement in [
         "SELECT content FROM memories WHERE tenant_id = %(tenant_id)s",
         "SELECT content FROM memories WHERE user_id = %(user_id)s",
         "SELECT m.content FROM memories AS m WHERE m.tenant_id = %(tenant_id)s"
@@ -73,7 +67,5 @@ def test_rows_that_become_objects_are_found() -> None:
         "DELETE FROM memories AS m USING users AS u WHERE u.tenant_id = %(tenant_id)s"
         " AND u.user_id = %(user_id)s",
         "INSERT INTO memories (tenant_id, memory_id) VALUES (%(tenant_id)s, %(memory_id)s)",
-    ],
-)
-def test_a_statement_without_tenant_or_user_is_found(statement: str) -> None:
-    assert missing(statement, tables())
+    ]:
+        assert missing(statement, tables())

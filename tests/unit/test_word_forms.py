@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
+from hitherto_retrieval.suggestions import suggest
+from hitherto_shared.models import Summary
 from hitherto_shared.text.bm25 import TermPostings, score
-from hitherto_shared.text.terms import content_terms, count_terms, looked_up_terms, query_terms
+from hitherto_shared.text.terms import count_terms, looked_up_terms, query_terms
 from hitherto_shared.text.word_forms import WORDS, forms
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
+def test_a_question_finds_the_other_forms_of_its_words() -> None:
+    for query, text in [
         ("What did she buy?", "Bought a teapot."),
         ("Who bought the teapot?", "She wants to buy it."),
         ("What has Lan written?", "Lan wrote a song."),
@@ -21,35 +23,21 @@ from hitherto_shared.text.word_forms import WORDS, forms
         ("Which child?", "Two children."),
         ("What is her favourite colour?", "Her favorite color."),
         ("His 2 cats", "Two of them"),
-    ],
-)
-def test_a_question_finds_the_other_forms_of_its_words(query: str, text: str) -> None:
-    indexed = count_terms(text)
-    assert not set(query_terms(query)).issubset(indexed)
-    assert set(looked_up_terms(query)).intersection(indexed) - {"lan"}
+    ]:
+        indexed = count_terms(text)
+        assert not set(query_terms(query)).issubset(indexed)
+        assert set(looked_up_terms(query)).intersection(indexed) - {"lan"}
 
 
-@pytest.mark.parametrize("query", ["mua ấm trà", "買い物", "اشترى", "купила чайник", "a 🫖"])
-def test_words_of_other_languages_have_no_further_forms(query: str) -> None:
-    assert all(forms(term) == (term,) for term in query_terms(query))
-
-
-def test_the_words_of_the_question_come_first_and_none_twice() -> None:
-    found = looked_up_terms("go went gone tea")
-    # "Goes" has a stem of its own.
-    assert found == ["go", "went", "gone", "tea", "goe"]
+def test_words_of_other_languages_have_no_further_forms() -> None:
+    for query in ["mua ấm trà", "買い物", "اشترى", "купила чайник", "a 🫖"]:
+        assert all(forms(term) == (term,) for term in query_terms(query))
 
 
 def test_no_form_belongs_to_two_words_and_each_word_has_two() -> None:
     counted = Counter(form for word in WORDS for form in word)
     assert [form for form, times in counted.items() if times > 1] == []
     assert [word for word in WORDS if len(word) < 2] == []
-
-
-def test_function_words_are_left_out_of_questions_only() -> None:
-    assert query_terms("What happened after the wedding?") == ["happen", "wed"]
-    assert query_terms("until then") == ["until", "then"]
-    assert content_terms("What happened after the wedding?") == ["happen", "after", "wed"]
 
 
 def test_forms_of_a_word_are_one_term_in_bm25() -> None:
@@ -64,6 +52,44 @@ def test_forms_of_a_word_are_one_term_in_bm25() -> None:
     assert score(apart, 10, 60) == pytest.approx(score(together, 10, 60))
 
 
-def test_a_form_alone_counts_like_any_term() -> None:
-    alone = score([TermPostings("went", [4], [1], [6])], 10, 60)
-    assert alone == pytest.approx(score([TermPostings("tea", [4], [1], [6])], 10, 60))
+# What is suggested next, from the summaries of the last conversations (D15).
+
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def summary(
+    outcome: str, *suggestions: str, topics: tuple[str, ...] = (), technical: tuple[str, ...] = ()
+) -> Summary:
+    return Summary(
+        conversation_id="c",
+        user_id="ana",
+        title="t",
+        summary="",
+        outcome=outcome,
+        message_count=2,
+        created_at=NOON,
+        updated_at=NOON,
+        key_topics=topics,
+        technical_topics=technical,
+        followup_suggestions=suggestions,
+    )
+
+
+def test_what_needs_a_follow_up_comes_first_then_the_newest() -> None:
+    found = suggest(
+        [
+            summary("resolved", "new but settled"),
+            summary("ongoing", "goes on"),
+            summary("needs_followup", "newer need"),
+            summary("needs_followup", "older need"),
+        ],
+        10,
+    )
+    assert found == ["newer need", "older need", "goes on", "new but settled"]
+
+
+def test_three_of_the_last_five_conversations_each_once() -> None:
+    many = [summary("ongoing", f"ask about {n}", "Ask about 0") for n in range(9)]
+    assert suggest(many, 3) == ["ask about 0", "ask about 1", "ask about 2"]
+    assert len(suggest(many, 50)) == 5

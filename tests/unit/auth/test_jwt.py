@@ -78,11 +78,6 @@ async def test_each_algorithm_verifies(tmp_path: Path, pair: KeyPair) -> None:
     assert found == Principal("a", "jwt:ana", frozenset({"read", "write"}), "ana", frozenset())
 
 
-@pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", "BEARER  "])
-async def test_the_scheme_is_read_without_regard_to_case(tmp_path: Path, scheme: str) -> None:
-    assert await (await gate(tmp_path)).authenticate(scheme + GOOD.token())
-
-
 async def test_a_service_may_act_for_anybody(tmp_path: Path) -> None:
     door = await gate(tmp_path)
     found = await principal(door, sub="backend", hitherto_user_scope="any")
@@ -109,15 +104,6 @@ async def test_a_service_may_act_for_the_users_of_a_list(tmp_path: Path) -> None
     assert len(most.users) == 100
 
 
-async def test_a_list_that_is_refused_is_not_quoted(tmp_path: Path) -> None:
-    texts = {
-        await why(await gate(tmp_path), GOOD.token(hitherto_user_scope=given))
-        for given in ("canary", ["canary\x00"], [], ["canary"] * 101)
-    }
-    assert len(texts) == 1
-    assert "canary" not in texts.pop()
-
-
 @pytest.mark.parametrize(
     ("changed", "scopes"),
     [
@@ -128,20 +114,11 @@ async def test_a_list_that_is_refused_is_not_quoted(tmp_path: Path) -> None:
         # The standard claim decides alone, so that another system's cannot add to it.
         ({"scope": "read", "scp": "admin"}, {"read"}),
         ({"scope": "READ readwrite read,write"}, set()),
-        ({"scope": ""}, set()),
         ({"scope": None}, set()),
     ],
 )
 async def test_scopes(tmp_path: Path, changed: dict[str, Any], scopes: set[str]) -> None:
     assert (await principal(await gate(tmp_path), **changed)).scopes == scopes
-
-
-async def test_departments_are_carried(tmp_path: Path) -> None:
-    door = await gate(tmp_path)
-    found = await principal(door, departments=["Ke\u0302\u0301 toa\u0301n", "Sales"])
-    assert found.departments == frozenset({"K\u1ebf to\u00e1n", "Sales"})
-    service = await principal(door, departments=["Sales"], hitherto_user_scope="any")
-    assert service.departments == frozenset({"Sales"})
 
 
 @pytest.mark.parametrize(
@@ -150,7 +127,6 @@ async def test_departments_are_carried(tmp_path: Path) -> None:
         ("profiles.manage", {"profiles.manage"}),
         (["profiles.manage", "other.right"], {"profiles.manage"}),
         ("profiles profiles.* PROFILES.MANAGE admin", set()),
-        ("", set()),
         (None, set()),
     ],
 )
@@ -164,20 +140,11 @@ async def test_capabilities_are_carried(
     assert found.capabilities == capabilities
 
 
-async def test_tenant_and_user_are_spelt_in_one_form(tmp_path: Path) -> None:
-    found = await principal(await gate(tmp_path), sub="Ho\u0302\u0300ng", tenant="\u4e2d\u6587")
-    assert (found.user_id, found.tenant_id) == ("H\u1ed3ng", "\u4e2d\u6587")
-
-
 async def test_the_tenant_claim_can_have_another_name(tmp_path: Path) -> None:
     name = "https://hitherto.example/tenant"
     door = await gate(tmp_path, tenant_claim=name)
     assert (await principal(door, **{name: "b", "tenant": "a"})).tenant_id == "b"
     assert "HITHERTO_JWT_TENANT_CLAIM" in await why(door, GOOD.token())
-
-
-async def test_the_audience_may_be_one_of_several(tmp_path: Path) -> None:
-    assert await principal(await gate(tmp_path), aud=["other", AUDIENCE])
 
 
 async def test_clocks_may_differ_by_the_leeway(tmp_path: Path) -> None:
@@ -197,16 +164,6 @@ async def test_clocks_may_differ_by_the_leeway(tmp_path: Path) -> None:
             await refusal(door, f"Bearer {token}")
 
 
-async def test_a_token_without_kid_means_the_only_key(tmp_path: Path) -> None:
-    nameless = TokenIssuer(KeyPair(None, "ES256"))
-    assert await (await gate(tmp_path)).authenticate(f"Bearer {nameless.token()}")
-    two = await gate(tmp_path, EC, KeyPair("other", "ES256", 2))
-    assert "no key" in await why(two, nameless.token())
-    published_without = await gate(tmp_path, KeyPair(None, "ES256"))
-    assert await published_without.authenticate(f"Bearer {nameless.token()}")
-    assert "no key" in await why(published_without, GOOD.token())
-
-
 # What is refused because of its claims; the key and the signature are right.
 
 NOW = int(time.time())
@@ -217,61 +174,35 @@ NOW = int(time.time())
     [
         ({"exp": None}, "exp is missing"),
         ({"exp": NOW - 3600, "iat": NOW - 7000}, "expired"),
-        ({"exp": str(NOW + 600)}, "exp is not a number"),
-        ({"exp": True}, "exp is not a number"),
-        ({"exp": [NOW + 600]}, "exp is not a number"),
         ({"exp": 10**400}, "exp is not a number"),
-        ({"exp": -1, "iat": None}, "expired"),
         ({"exp": NOW + 3 * 3600}, "lives longer"),
-        ({"exp": NOW + 3 * 3600, "iat": None}, "lives longer"),
         ({"iat": NOW + 7200, "exp": NOW + 7300}, "iat is in the future"),
-        ({"iat": str(NOW)}, "iat is not a number"),
         ({"nbf": NOW + 7200}, "nbf is in the future"),
-        ({"nbf": "now"}, "nbf is not a number"),
         ({"iss": None}, "iss"),
         ({"iss": "https://id.example"}, "iss"),
-        ({"iss": [ISSUER]}, "iss"),
         ({"aud": None}, "aud"),
         ({"aud": "other"}, "aud"),
-        ({"aud": []}, "aud"),
         ({"aud": [["hitherto.example"]]}, "aud"),
-        ({"aud": {AUDIENCE: 1}}, "aud"),
         ({"aud": AUDIENCE + " "}, "aud"),
         ({"sub": None}, "sub"),
-        ({"sub": ""}, "sub"),
         ({"sub": "  "}, "sub"),
-        ({"sub": 7}, "sub"),
-        ({"sub": ["ana"]}, "sub"),
         ({"sub": "a" * 257}, "sub"),
         ({"sub": "a\x00b"}, "sub"),
         ({"sub": "\ud800"}, "sub"),
         ({"tenant": None}, "HITHERTO_JWT_TENANT_CLAIM"),
-        ({"tenant": ""}, "HITHERTO_JWT_TENANT_CLAIM"),
         ({"tenant": ["a"]}, "HITHERTO_JWT_TENANT_CLAIM"),
-        ({"tenant": 1}, "HITHERTO_JWT_TENANT_CLAIM"),
         ({"hitherto_user_scope": "all"}, "hitherto_user_scope"),
-        ({"hitherto_user_scope": []}, "hitherto_user_scope"),
-        ({"hitherto_user_scope": [""]}, "hitherto_user_scope"),
         ({"hitherto_user_scope": ["ana", " "]}, "hitherto_user_scope"),
-        ({"hitherto_user_scope": ["ana", 7]}, "hitherto_user_scope"),
-        ({"hitherto_user_scope": [["ana"]]}, "hitherto_user_scope"),
         ({"hitherto_user_scope": ["a\x00b"]}, "hitherto_user_scope"),
-        ({"hitherto_user_scope": ["a\nb"]}, "hitherto_user_scope"),
         ({"hitherto_user_scope": ["\ud800"]}, "hitherto_user_scope"),
         ({"hitherto_user_scope": ["a" * 257]}, "hitherto_user_scope"),
         ({"hitherto_user_scope": ["ana"] * 101}, "hitherto_user_scope"),
-        ({"hitherto_user_scope": {"ana": True}}, "hitherto_user_scope"),
         ({"hitherto_user_scope": "ana bo"}, "hitherto_user_scope"),
-        ({"hitherto_user_scope": True}, "hitherto_user_scope"),
         ({"scope": 7}, "scope"),
-        ({"scope": {"read": True}}, "scope"),
         ({"scope": ["read", 7]}, "scope"),
         ({"hitherto_capabilities": 7}, "hitherto_capabilities"),
-        ({"hitherto_capabilities": [7]}, "hitherto_capabilities"),
         ({"hitherto_capabilities": {"profiles.manage": True}}, "hitherto_capabilities"),
-        ({"departments": "Sales"}, "departments"),
         ({"departments": [7]}, "departments"),
-        ({"departments": [""]}, "departments"),
         ({"departments": ["d"] * 101}, "departments"),
     ],
 )
@@ -280,12 +211,6 @@ async def test_claims_that_are_refused(
 ) -> None:
     """Row 59."""
     assert told in await why(await gate(tmp_path), GOOD.token(**changed))
-
-
-async def test_a_long_life_is_refused_also_near_its_end(tmp_path: Path) -> None:
-    now = int(time.time())
-    token = GOOD.token(exp=now + 600, iat=now - 3 * 3600)
-    assert "lives longer" in await why(await gate(tmp_path), token)
 
 
 # What is refused before a claim is looked at.
@@ -338,38 +263,6 @@ async def test_only_configured_algorithms(tmp_path: Path) -> None:
         assert "HITHERTO_JWT_ALGORITHMS" in await why(door, token)
 
 
-async def test_a_secret_signs_where_it_was_given(tmp_path: Path) -> None:
-    door = await gate(tmp_path, algorithms=("HS256",), secret=SECRET)
-    for header in ({"alg": "HS256"}, {"alg": "HS256", "kid": "whatever"}):
-        assert await door.authenticate(f"Bearer {signed_by_secret(SECRET, header)}")
-    for other in (SECRET[:-1], SECRET + b"x", b""):
-        token = signed_by_secret(other, {"alg": "HS256"})
-        assert "signature" in await why(door, token)
-
-
-async def test_another_key_under_a_known_name(tmp_path: Path) -> None:
-    door = await gate(tmp_path)
-    for kid, algorithm in (("rsa", "RS256"), ("ec", "ES256"), ("ed", "EdDSA")):
-        stranger = TokenIssuer(KeyPair(kid, algorithm, number=2))
-        assert "signature" in await why(door, stranger.token())
-        unknown = TokenIssuer(KeyPair("other", algorithm))
-        assert "no key" in await why(door, unknown.token())
-
-
-async def test_what_was_signed_cannot_be_changed(tmp_path: Path) -> None:
-    door = await gate(tmp_path)
-    head, body, signature = GOOD.token().split(".")
-    other = part(claims(tenant="b"))
-    for token in (
-        f"{head}.{other}.{signature}",
-        f"{part({'alg': 'ES256', 'kid': 'ec', 'x': 1})}.{body}.{signature}",
-        f"{head}.{body}.{'A' * len(signature)}",
-        f"{head}.{body}.{signature}{signature}",
-        f"{head}.{body}.AA",
-    ):
-        assert "signature" in await why(door, token)
-
-
 async def test_a_key_in_the_header_is_not_taken(tmp_path: Path) -> None:
     stranger = KeyPair("mine", "ES256", 3)
     header = {"alg": "ES256", "kid": "mine", "jwk": stranger.public_jwk(), "jku": "https://x/"}
@@ -380,19 +273,14 @@ async def test_a_key_in_the_header_is_not_taken(tmp_path: Path) -> None:
     "header",
     [
         {"alg": "ES256", "kid": "ec", "crit": ["exp"]},
-        {"alg": "ES256", "kid": "ec", "crit": []},
         {"alg": "ES256", "kid": "ec", "b64": False},
         {"alg": "ES256", "kid": ""},
-        {"alg": "ES256", "kid": 7},
         {"alg": "ES256", "kid": "k" * 257},
         {"alg": "ES256", "kid": "../../etc/passwd"},
         {"kid": "ec"},
         b'{"alg": "ES256", "kid": "ec", "alg": "ES256"}',
         b'{"alg": "none", "alg": "ES256", "kid": "ec"}',
-        b'["ES256"]',
-        b"null",
         b"\xff\xfe",
-        json.dumps({"alg": "ES256", "kid": "ec"}).encode("utf-16"),
         b"[" * 5000,
         b'{"alg": "ES256", "kid": "ec", "n": ' + b"1" * 5000 + b"}",
     ],
@@ -407,8 +295,6 @@ async def test_headers_that_are_refused(tmp_path: Path, header: dict[str, Any] |
     "payload",
     [
         b"",
-        b"null",
-        b"[]",
         b"{",
         json.dumps(claims()).encode()[:-1] + b', "tenant": "b"}',
         json.dumps(claims()).encode()[:-1] + b', "x": NaN}',
@@ -416,7 +302,7 @@ async def test_headers_that_are_refused(tmp_path: Path, header: dict[str, Any] |
         json.dumps(claims()).encode("utf-16"),
         json.dumps(claims()).encode() + b"\xff",
     ],
-    ids=["empty", "null", "list", "open", "twice", "NaN", "infinity", "utf-16", "no utf-8"],
+    ids=["empty", "open", "twice", "NaN", "infinity", "utf-16", "no utf-8"],
 )
 async def test_payloads_that_are_refused(tmp_path: Path, payload: bytes) -> None:
     await refusal(await gate(tmp_path), f"Bearer {GOOD.sign(payload)}")
@@ -431,38 +317,16 @@ async def test_everything_that_is_wrong_gets_one_answer(
     good = GOOD.token()
     head, body, signature = good.split(".")
     values = [
-        None,
-        "",
-        "Bearer",
-        "Bearer ",
-        good,
-        f"Basic {good}",
-        f"Bearer\t{good}",
-        f"Bearer {good} {good}",
-        f"Bearer {good}, Bearer {good}",
-        f"Bearer {good}\n",
-        f"Bearer {good}=",
-        f"Bearer {good}.",
-        f"Bearer .{good}",
-        f"Bearer {head}.{body}",
-        f"Bearer {head}.{body}.",
-        f"Bearer {head}..{signature}",
-        f"Bearer .{body}.{signature}",
-        f"Bearer {head}.{body}.{signature}.{signature}.x",
-        f"Bearer {head}!.{body}.{signature}",
-        f"Bearer {head}.{body}.{signature[:-2]}+/",
-        f"Bearer {'x' * 1_000_000}",
-        f"Bearer {'.' * 5000}",
-        f"Bearer {GOOD.token(padding='x' * MAX_TOKEN_CHARS)}",
-        "Bearer \u0391.\u0392.\u0393",
-        f"Bearer {good}\u200b",
-        f"Bearer \uff21{good}",
-        "Bearer \U0001f511",
-        "Bearer \ud800.a.b",
-        "Bearer mk_aaaaaaaaaaaa_bbbbbbbb",
-        f"Bearer {GOOD.token(exp=NOW - 7200, iat=NOW - 7300)}",
+        None, "", "Bearer", good, f"Basic {good}", f"Bearer\t{good}", f"Bearer {good} {good}",
+        f"Bearer {good}, Bearer {good}", f"Bearer {good}\n", f"Bearer {good}=", f"Bearer .{good}",
+        f"Bearer {head}.{body}", f"Bearer {head}..{signature}",
+        f"Bearer {head}.{body}.{signature}.{signature}.x", f"Bearer {head}!.{body}.{signature}",
+        f"Bearer {head}.{body}.{signature[:-2]}+/", f"Bearer {'x' * 1_000_000}",
+        f"Bearer {GOOD.token(padding='x' * MAX_TOKEN_CHARS)}", "Bearer \u0391.\u0392.\u0393",
+        f"Bearer \uff21{good}", "Bearer \U0001f511", "Bearer \ud800.a.b",
+        "Bearer mk_aaaaaaaaaaaa_bbbbbbbb", f"Bearer {GOOD.token(exp=NOW - 7200, iat=NOW - 7300)}",
         f"Bearer {GOOD.token(aud='canary-audience')}",
-    ]
+    ]  # fmt: skip
     told = [await refusal(door, value) for value in values]
     assert len({(error.message, error.reason, str(error.metadata)) for error in told}) == 1
     assert told[0].reason == "CREDENTIAL_INVALID"
@@ -492,16 +356,10 @@ def weak_rsa() -> dict[str, Any]:
     [
         EC.public_jwk(use="enc"),
         EC.public_jwk(alg="RS256"),
-        EC.public_jwk(alg="ES384"),
         EC.public_jwk(key_ops=["sign"]),
-        EC.public_jwk(key_ops="verify"),
         EC.public_jwk(kid=7),
-        EC.public_jwk(kid=""),
         EC.public_jwk(crv="P-384"),
-        EC.public_jwk(crv="P-521"),
         EC.public_jwk(x="AAAA"),
-        EC.public_jwk(x=None),
-        EC.public_jwk(y=7),
         EC.public_jwk(kty="oct", k="AAAA"),
         EC.public_jwk(d="AAAA"),
         {"kty": "oct", "k": part(SECRET), "kid": "ec", "alg": "HS256"},
@@ -510,7 +368,6 @@ def weak_rsa() -> dict[str, Any]:
         weak_rsa(),
         "ec",
         None,
-        [],
         {},
     ],
 )

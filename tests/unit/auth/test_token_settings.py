@@ -14,7 +14,7 @@ from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.errors import NotAuthenticated
 from hitherto_shared.startup import authentication
-from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, key_set
+from tests.token_issuer import AUDIENCE, ISSUER, TokenIssuer, key_set
 
 NO_DATABASE = cast(Reads, None)
 
@@ -34,15 +34,11 @@ def settings(tmp_path: Path, **given: Any) -> SharedSettings:
     ("given", "told"),
     [
         ({"jwt_audience": None}, "HITHERTO_JWT_AUDIENCE"),
-        ({"jwt_audience": "  "}, "HITHERTO_JWT_AUDIENCE"),
         ({"jwt_issuer": None}, "HITHERTO_JWT_ISSUER"),
-        ({"jwt_issuer": ""}, "HITHERTO_JWT_ISSUER"),
         ({"jwt_tenant_claim": " "}, "HITHERTO_JWT_TENANT_CLAIM"),
         ({"jwt_jwks": None}, "HITHERTO_JWT_JWKS"),
-        ({"jwt_jwks": " "}, "HITHERTO_JWT_JWKS"),
         ({"jwt_algorithms": "none"}, "HITHERTO_JWT_ALGORITHMS"),
         ({"jwt_algorithms": "RS256,none"}, "HITHERTO_JWT_ALGORITHMS"),
-        ({"jwt_algorithms": "HS512"}, "HITHERTO_JWT_ALGORITHMS"),
         ({"jwt_algorithms": "rs256"}, "HITHERTO_JWT_ALGORITHMS"),
         ({"jwt_algorithms": "HS256"}, "HITHERTO_JWT_SECRET_FILE"),
         ({"jwt_algorithms": "RS256", "jwt_secret_file": Path("x")}, "HITHERTO_JWT_SECRET_FILE"),
@@ -57,23 +53,6 @@ def test_settings_that_are_refused(tmp_path: Path, given: dict[str, Any], told: 
     with pytest.raises(ValidationError) as caught:
         settings(tmp_path, **given)
     assert told in describe(caught.value)
-
-
-def test_an_empty_variable_of_the_environment_is_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name, value in [
-        ("AUTH", "jwt"),
-        ("JWT_ISSUER", ISSUER),
-        ("JWT_AUDIENCE", ""),
-        ("JWT_JWKS", "keys.json"),
-        ("DATA_DIR", str(tmp_path)),
-    ]:
-        monkeypatch.setenv(f"HITHERTO_{name}", value)
-    with pytest.raises(ValidationError, match="HITHERTO_JWT_AUDIENCE"):
-        SharedSettings()
-    monkeypatch.setenv("HITHERTO_JWT_AUDIENCE", AUDIENCE)
-    assert SharedSettings().auth_mode("127.0.0.1:1") == "jwt"
 
 
 def test_which_algorithms_are_in_force(tmp_path: Path) -> None:
@@ -129,21 +108,11 @@ async def test_an_address_that_is_away_does_not(tmp_path: Path) -> None:
             await door.authenticate(f"Bearer {TokenIssuer().token()}")
 
 
-async def test_it_verifies_what_the_settings_say(tmp_path: Path) -> None:
-    (tmp_path / "keys.json").write_bytes(key_set(KeyPair()))
-    spaced = settings(tmp_path, jwt_issuer=f" {ISSUER}\n", jwt_tenant_claim="org")
-    async with authentication(spaced, "0.0.0.0:1", NO_DATABASE) as door:
-        found = await door.authenticate(f"Bearer {TokenIssuer().token(org='b')}")
-        assert (found.tenant_id, found.user_id) == ("b", "ana")
-
-
 @pytest.mark.parametrize(
     "held",
     [
         None,
-        b"",
         b"x" * 31,
-        b" " * 64,
         b"x" * 5000,
         b"-----BEGIN PUBLIC KEY-----\n" + b"A" * 64,
         b"ssh-ed25519 " + b"A" * 64,

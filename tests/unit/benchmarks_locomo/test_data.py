@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo.data import SOURCES, DataSet, choose, load, transcript
+from benchmarks.locomo.data import SOURCES, DataSet, load
 
 TRANSCRIPTS, QUESTIONS = SOURCES[0].transcripts, SOURCES[0].questions
 
@@ -54,34 +54,6 @@ def test_sessions_and_questions_are_read_and_the_ceiling_is_what_facts_can_show(
     # A question without an answer in the conversation cannot be scored.
     assert [question.id for question in data.questions] == ["q0", "q1"]
     assert data.ceiling == pytest.approx(0.75)
-
-
-def test_data_of_ones_own_have_the_same_shape_under_plain_names(tmp_path: Path) -> None:
-    own = SOURCES[1]
-    with pytest.raises(ValueError, match=r"EVAL_DIR has no readable transcripts\.jsonl"):
-        load(tmp_path, own)
-    write(tmp_path, [query(0, ["D1:1"])], own)
-    data = load(tmp_path, own)
-    assert (data.name, data.users, len(data.questions)) == ("EVAL_DIR", ["ann"], 1)
-    assert choose(data, 1).name == "EVAL_DIR"
-
-
-def test_roles_are_written_as_everywhere_and_a_line_that_cannot_be_used_is_named(
-    tmp_path: Path,
-) -> None:
-    own = SOURCES[1]
-    message = SESSION["messages"][0]
-    usable = {**SESSION, "messages": [{**message, "role": "user"}]}
-    unknown = {**SESSION, "messages": [{**message, "role": "narrator"}]}
-    lacking = {name: SESSION[name] for name in SESSION if name != "facts"}
-    for second in (unknown, lacking, ["no session"]):
-        write(tmp_path, [query(0, ["D1:1"])], own)
-        lines = f"{json.dumps(usable)}\n{json.dumps(second)}\n"
-        (tmp_path / own.transcripts).write_text(lines, "utf-8")
-        with pytest.raises(ValueError, match=r"line 2 of transcripts\.jsonl cannot be used"):
-            load(tmp_path, own)
-    (tmp_path / own.transcripts).write_text(f"{json.dumps(usable)}\n", "utf-8")
-    assert transcript(load(tmp_path, own).sessions[0]) == transcript(SESSION)
 
 
 def test_the_files_that_the_guide_shows_are_usable(tmp_path: Path) -> None:

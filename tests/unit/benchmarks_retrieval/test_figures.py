@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
-
-from benchmarks.report import JudgedBar, percentile
+from benchmarks.report import JudgedBar
+from benchmarks.retrieval.caller import RequestStream
 from benchmarks.retrieval.plan import NO_SIZE, MeasurementConditions
 from benchmarks.retrieval.report import (
     COLD,
@@ -19,6 +18,7 @@ from benchmarks.retrieval.report import (
     RetrievalMeasurements,
     retrieval_part,
 )
+from hitherto.v1 import retrieval_service_pb2, search_pb2
 
 SMALL, LARGE = 20_000, 1_000_000
 
@@ -85,16 +85,6 @@ def judged(report: RetrievalMeasurements) -> Mapping[tuple[str, bool | None], li
     return found
 
 
-def test_a_percentile_is_a_time_that_was_seen() -> None:
-    times = [float(n) for n in range(100, 0, -1)]
-    assert percentile(times, 0.5) == 50.0
-    assert percentile(times, 0.95) == 95.0
-    assert percentile(times, 0.99) == 99.0
-    assert percentile([7.0], 0.01) == percentile([7.0], 0.99) == 7.0
-    with pytest.raises(ValueError, match="at least one"):
-        percentile([], 0.5)
-
-
 def test_a_row_is_compared_with_the_floor_of_its_own_place() -> None:
     search, late = REPORT.rows[3], REPORT.rows[10]
     assert REPORT.times_the_floor(search) == 1.6
@@ -114,9 +104,8 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("worse", "name"),
-    [
+def test_a_run_beyond_a_bar_says_so() -> None:
+    for worse, name in [
         (with_row(row("search", 3.21)), "P1"),
         (with_row(row("search", 7.51, size=2_000)), "P2"),
         (with_row(row("search", 4.51, size=2_000, store=LARGE)), "P3"),
@@ -129,18 +118,28 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
         (replace(REPORT, recall=[replace(REPORT.recall[0], complete=149)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], unfiltered=0.9999)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[1], recall=0.9799)]), "Q2"),
-    ],
-)
-def test_a_run_beyond_a_bar_says_so(worse: RetrievalMeasurements, name: str) -> None:
-    assert len(judged(worse)[name, False]) == 1
-    assert all(met is not False for bar, met in judged(worse) if bar != name)
+    ]:
+        assert len(judged(worse)[name, False]) == 1
+        assert all(met is not False for bar, met in judged(worse) if bar != name)
 
 
-def test_what_was_not_measured_is_not_judged() -> None:
-    small = [r for r in REPORT.rows if r.place.store == SMALL and r.place.size != 2_000]
-    found = judged(replace(REPORT, rows=small, recall=[], alone={}))
-    assert len(found["P2", None]) == 1
-    assert len(found["P3", None]) == 2
-    assert len(found["P6", None]) == 2
-    assert len(found["walls", None]) == 1
-    assert ("Q2", True) not in found
+# What the retrieval benchmark sends, and how it looks at the replies.
+
+
+USERS = ("p200-0", "p200-1")
+
+
+def found(results: int, *, degraded: bool = False) -> bytes:
+    return retrieval_service_pb2.SearchMemoriesResponse(
+        results=[search_pb2.SearchResult(score=0.5)] * results, degraded=degraded
+    ).SerializeToString()
+
+
+def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
+    asking = RequestStream("search", USERS, "", 2)
+    assert asking.fault(found(2)) == ""
+    assert asking.fault(found(1)) == "too few"
+    assert asking.fault(found(2, degraded=True)) == "degraded"
+    floor = RequestStream("floor_search", USERS, "", 2)
+    assert floor.fault(b"\0" * 32) == ""
+    assert floor.fault(b"\0" * 16) == "too few"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
@@ -49,11 +48,6 @@ class TestMetadata:
         assert write.seconds is not None
         assert 10 < round(write.seconds) <= 30
 
-    def test_without_a_key_nothing_is_sent(self, fakes: Fakes) -> None:
-        with Hitherto() as client:
-            client.get_context("sarah")
-        assert "authorization" not in fakes.calls("GetContext")[0].metadata
-
     def test_the_environment_names_the_key(
         self, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -69,12 +63,6 @@ class TestMetadata:
             metadata=(("x-request-id", "mine-1"),),
         )
         assert fakes.calls("GetContext")[0].metadata["x-request-id"] == "mine-1"
-
-    def test_ones_own_deadline_wins(self, client: Hitherto, fakes: Fakes) -> None:
-        client.get_context("sarah", timeout=7.0)
-        seconds = fakes.calls("GetContext")[0].seconds
-        assert seconds is not None
-        assert round(seconds) <= 7
 
     def test_a_key_that_cannot_be_sent_is_refused_with_words(self) -> None:
         with pytest.raises(ValueError, match="copy it again"):
@@ -120,20 +108,6 @@ class TestRetries:
         assert client.get_context("sarah").prompt_block == "known"
         assert len(fakes.calls("GetContext")) == 3
 
-    @pytest.mark.parametrize(
-        "code",
-        "INVALID_ARGUMENT NOT_FOUND FAILED_PRECONDITION PERMISSION_DENIED UNAUTHENTICATED"
-        " DEADLINE_EXCEEDED INTERNAL UNKNOWN UNIMPLEMENTED".split(),
-    )
-    def test_other_codes_are_final_even_with_retry_info(
-        self, client: Hitherto, fakes: Fakes, code: str
-    ) -> None:
-        fakes.fail("GetContext", Failure(grpc.StatusCode[code], "SOMETHING", retry_after=0.001))
-        with pytest.raises(HithertoCallError) as caught:
-            client.get_context("sarah")
-        assert caught.value.code.name == code
-        assert len(fakes.calls("GetContext")) == 1
-
     def test_the_number_of_attempts_is_bounded(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail("GetContext", *[UNAVAILABLE] * 10)
         with pytest.raises(HithertoCallError) as caught:
@@ -142,14 +116,6 @@ class TestRetries:
         # Whoever forgot to start the services reads how.
         assert "start it with `hitherto up`, or set HITHERTO_RETRIEVAL_ADDRESS" in str(caught.value)
         assert len(fakes.calls("GetContext")) == QUICK.attempts
-
-    def test_what_is_too_large_for_grpc_is_sent_once(self, client: Hitherto, fakes: Fakes) -> None:
-        words = "Received message larger than max (5000000 vs. 4194304)"
-        fakes.fail("GetContext", *[Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "", words)] * 9)
-        with pytest.raises(HithertoCallError) as caught:
-            client.get_context("sarah")
-        assert caught.value.reason == "REQUEST_TOO_LARGE"
-        assert len(fakes.calls("GetContext")) == 1
 
     def test_retry_info_is_followed_beyond_the_attempts(
         self, client: Hitherto, fakes: Fakes
@@ -213,6 +179,12 @@ class TestErrors:
             "user_id: should be there",
         ]
 
+    def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
+        client = Hitherto()
+        client.close()
+        with pytest.raises(ValueError, match="closed"):
+            client.get_context("sarah")
+
     def test_another_process_raises_it_as_it_was(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail(
             "SearchMemories",
@@ -231,26 +203,6 @@ class TestErrors:
             assert vars(again) == vars(caught.value)
             assert str(again) == str(caught.value)
 
-    def test_a_service_that_lacks_the_call_is_named(self, client: Hitherto, fakes: Fakes) -> None:
-        fakes.fail(
-            "SearchMemories", Failure(grpc.StatusCode.UNIMPLEMENTED, "", "Method not found!")
-        )
-        with pytest.raises(HithertoCallError, match="HITHERTO_RETRIEVAL_ADDRESS"):
-            client.search("sarah")
-
-    def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
-        client = Hitherto()
-        client.close()
-        with pytest.raises(ValueError, match="closed"):
-            client.get_context("sarah")
-
-    def test_threads_may_share_it(self, client: Hitherto, fakes: Fakes) -> None:
-        fakes.answer("GetContext", {"promptBlock": "known"})
-        with ThreadPoolExecutor(8) as threads:
-            found = threads.map(lambda _: client.get_context("sarah").prompt_block, range(8))
-        assert list(found) == ["known"] * 8
-        assert len({asked.metadata["x-request-id"] for asked in fakes.calls("GetContext")}) == 8
-
 
 class TestWatch:
     def test_a_broken_stream_is_opened_again(self, client: Hitherto, fakes: Fakes) -> None:
@@ -266,22 +218,8 @@ class TestWatch:
         assert caught.value.reason == "JOB_NOT_FOUND"
         assert len(fakes.calls("WatchJob")) == 1
 
-    def test_time_can_run_out(self, client: Hitherto, fakes: Fakes) -> None:
-        fakes.extraction.release.clear()
-        job = fakes.extraction.add_job()
-        with pytest.raises(HithertoCallError) as caught:
-            list(client.watch_job(job.id, timeout=0.5))
-        assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
-
 
 class TestEnhancePrompt:
-    def test_the_block_follows_the_base(self, client: Hitherto, fakes: Fakes) -> None:
-        fakes.answer("GetContext", {"promptBlock": "[ABOUT THE USER]"})
-        enhanced = client.enhance_prompt("Be kind.", "sarah", "hello", max_tokens=100)
-        assert enhanced.text == "Be kind.\n\n[ABOUT THE USER]"
-        assert enhanced.enhanced
-        assert fakes.calls("GetContext")[0].request.max_tokens == 100
-
     def test_any_error_gives_the_base_and_says_so(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail("GetContext", Failure(grpc.StatusCode.INTERNAL, "INTERNAL", "a fault"))
         enhanced = client.enhance_prompt("Be kind.", "sarah")
@@ -293,7 +231,3 @@ class TestEnhancePrompt:
         enhanced = client.enhance_prompt("Be kind.", "sarah", "\ud800")
         assert enhanced.text == "Be kind."
         assert enhanced.problem
-
-    def test_nothing_known_is_no_error(self, client: Hitherto) -> None:
-        enhanced = client.enhance_prompt("Be kind.", "sarah")
-        assert enhanced == type(enhanced)("Be kind.", enhanced=False)

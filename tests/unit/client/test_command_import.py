@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_client import records
 from hitherto_client.command import main
 from hitherto_client.records import memory_request, read_records
+from tests.refusing import refusing
 from tests.unit.client.fake_services import Failure, Fakes
 
 
@@ -178,20 +175,6 @@ class TestImport:
         assert contents(ready) == ["a", "b"]
         assert len(ready.calls("StreamTranscripts")) == 1
 
-    def test_a_pipe(
-        self,
-        ready: Fakes,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        path = write(tmp_path, "\ufeff" + json.dumps({"content": "a"}), {"content": "b"})
-        with open(path, encoding="utf-8") as stdin:
-            monkeypatch.setattr("sys.stdin", stdin)
-            assert main(["import", "-", "--user", "ana"]) == 0
-        assert contents(ready) == ["a", "b"]
-        assert "stdin" in capsys.readouterr().out
-
     def test_what_was_taken_is_told_when_it_breaks_off(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -223,9 +206,8 @@ class TestRecords:
         assert found[-1].end == path.stat().st_size
         assert "UTF-8" in found[3].problem
 
-    @pytest.mark.parametrize(
-        ("record", "words"),
-        [
+    def test_bad_memories(self) -> None:
+        cases: list[Any] = [
             ({}, "content"),
             ({"content": 3}, "content"),
             ({"content": "x", "type": "poem"}, "preference, goal"),
@@ -243,11 +225,10 @@ class TestRecords:
             ({"content": "x", "metadata": [1]}, "`metadata` should be a JSON object"),
             ({"content": "x", "metadata": {"a": "\ud800"}}, "`metadata` should be .* Unicode"),
             ({"content": "x", "userId": "a", "user_id": "b"}, "together with userId"),
-        ],
-    )
-    def test_bad_memories(self, record: dict[str, Any], words: str) -> None:
-        with pytest.raises(ValueError, match=words):
-            memory_request(record, "ana")
+        ]
+        for record, words in cases:
+            with pytest.raises(ValueError, match=words), refusing(record):
+                memory_request(record, "ana")
 
     def test_a_trial_run_counts_what_would_be_refused_and_nothing_of_it(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -266,19 +247,6 @@ class TestRecords:
         assert "6 lines would be refused" in capsys.readouterr().out
 
 
-class TestPreview:
-    def test_bad_fields_are_named_by_line(
-        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        violations = (("transcript.messages[0].content", "is too long"),)
-        fakes.fail(
-            "PreviewExtraction",
-            Failure(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", violations=violations),
-        )
-        assert main(["preview", write(tmp_path, talk("c1"))]) == 2
-        assert "line 1: messages[0].content: is too long" in capsys.readouterr().err
-
-
 class TestDocuments:
     def ingest(self, fakes: Fakes) -> None:
         def take_in(request: extraction.IngestDocumentsRequest) -> Any:
@@ -289,27 +257,6 @@ class TestDocuments:
             )
 
         fakes.others.replies["IngestDocuments"] = take_in
-
-    def test_a_text_becomes_one(
-        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        self.ingest(fakes)
-        path = tmp_path / "Sổ tay.txt"
-        path.write_text("Trang một.\n", "utf-8")
-        assert main(["documents", "add", "ana", str(path), "--author", "Lan"]) == 0
-        (asked,) = fakes.calls("IngestDocuments")
-        (document,) = asked.request.documents
-        assert (document.source_type, document.source_id, document.title, document.author) == (
-            "file",
-            "Sổ tay.txt",
-            "Sổ tay",
-            "Lan",
-        )
-        assert document.content == "Trang một.\n"
-        out, _ = capsys.readouterr()
-        assert "1 new, 0 replaced, 0 unchanged" in out
-        assert "id of Sổ tay.txt" in out
-        assert "succeeded" in out
 
     def test_json_lines_in_batches(self, fakes: Fakes, tmp_path: Path) -> None:
         """The options fill in what a line does not say."""
@@ -348,16 +295,6 @@ class TestDocuments:
         assert not fakes.calls("IngestDocuments")
 
 
-def test_a_packed_file_is_unpacked(
-    ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = Path(write(tmp_path, *(talk(f"c{n}") for n in range(30)))).read_bytes()
-    packed = tmp_path / "items.jsonl.gz"
-    packed.write_bytes(gzip.compress(lines))
-    assert main(["import", str(packed)]) == 0
-    assert "30" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     "options", [[], ["--dry-run"], ["--from", "hitherto", "--dry-run"], ["--from", "hitherto"]]
 )
@@ -383,71 +320,3 @@ def test_a_damaged_packed_file_ends_with_a_sentence(
     captured = capsys.readouterr()
     assert f"hitherto: {packed} cannot be unpacked" in captured.err
     assert captured.out == ""
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_trial_run_shows_no_share_of_what_has_no_known_size(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    packed: bool,
-) -> None:
-    plain = Path(write(tmp_path, talk("c1"), talk("c2")))
-    name = f"{plain}.gz" if packed else "-"
-    if packed:
-        Path(name).write_bytes(gzip.compress(plain.read_bytes()))
-    with plain.open(encoding="utf-8") as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        assert main(["import", "--user", "ana", "--dry-run", name]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("2 conversations with")
-    assert "%" not in captured.err
-
-
-def test_parts_of_a_conversation_are_one(ready: Fakes, tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": "x" * 60_000} for _ in range(80)]
-    assert main(["import", write(tmp_path, talk("long", messages=messages))]) == 0
-    sent: list[conversation_pb2.Transcript] = [
-        request.transcript
-        for asked in ready.calls("StreamTranscripts")
-        for request in asked.request
-    ]
-    assert len(sent) == 2
-    assert sum(len(transcript.messages) for transcript in sent) == 80
-    assert [transcript.ended for transcript in sent] == [False, True]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX terminals")
-@pytest.mark.parametrize("piped", [False, True])
-def test_a_terminal_shows_a_bar(ready: Fakes, tmp_path: Path, piped: bool) -> None:
-    """With a share where the end is known, with a count where it is not."""
-    import pty
-
-    path = write(tmp_path, *(talk(f"c{n}") for n in range(150)))
-    leader, follower = pty.openpty()
-    program = "import sys; from hitherto_client.command import main; sys.exit(main())"
-    try:
-        with open(path, "rb") as stdin:
-            process = subprocess.Popen(
-                [sys.executable, "-c", program, "import", "-" if piped else path],
-                stdin=stdin,
-                stdout=subprocess.DEVNULL,
-                stderr=follower,
-                env={**os.environ, "TERM": "xterm"},
-            )
-        os.close(follower)
-        shown = b""
-        while True:
-            try:
-                piece = os.read(leader, 65_536)
-            except OSError:
-                break
-            if not piece:
-                break
-            shown += piece
-        assert process.wait(180) == 0
-    finally:
-        os.close(leader)
-    text = shown.decode()
-    assert "150 taken" in text
-    assert ("100 %" in text) is not piped

@@ -19,9 +19,8 @@ from hitherto_client.command import main
 CONSOLE = "hitherto_client.console"
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
+def test_what_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    for options, told in [
         ("--listen nowhere", "--listen should be HOST:PORT"),
         ("--listen 0.0.0.0:80", "--tls-certificate"),
         ("--listen 0.0.0.0:80 --allow-http", "--public-host"),
@@ -29,13 +28,11 @@ CONSOLE = "hitherto_client.console"
         ("--tls-key key.pem", "belong together"),
         ("--user ana", "--user needs --local"),
         ("--api-key secret", "leave out --api-key"),
-    ],
-)
-def test_what_it_refuses(options: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["console", *options.split()]) == 2
-    err = capsys.readouterr().err
-    assert told in err
-    assert "secret" not in err
+    ]:
+        assert main(["console", *options.split()]) == 2
+        err = capsys.readouterr().err
+        assert told in err
+        assert "secret" not in err, options
 
 
 def test_without_its_packages_it_names_the_extra(
@@ -81,30 +78,28 @@ def test_it_serves_until_it_is_interrupted() -> None:
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("command", ["console", "http", "mcp"])
-def test_a_taken_address_is_not_said_to_be_served(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert main([command, "--listen", address]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    (line,) = err.splitlines()
-    assert line.startswith(f"hitherto: {address} is taken")
-    assert "--listen" in line
+def test_a_taken_address_is_not_said_to_be_served(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ["console", "http", "mcp"]:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            assert main([command, "--listen", address]) == 1
+        out, err = capsys.readouterr()
+        assert out == "", command
+        (line,) = err.splitlines()
+        assert line.startswith(f"hitherto: {address} is taken"), command
+        assert "--listen" in line, command
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:8091", "127.0.0.1:99999"])
-def test_what_up_serves_names_no_options_that_up_lacks(listen: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "hitherto_local.web"],
-        env={**os.environ, "HITHERTO_HTTP_LISTEN": listen},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert ended.returncode == 1
-    assert ended.stderr.startswith(f"HITHERTO_HTTP_LISTEN: {listen} is no address")
-    assert "--allow-http" not in ended.stderr
+def test_what_up_serves_names_no_options_that_up_lacks() -> None:
+    for listen in ["0.0.0.0:8091", "127.0.0.1:99999"]:
+        ended = subprocess.run(
+            [sys.executable, "-m", "hitherto_local.web"],
+            env={**os.environ, "HITHERTO_HTTP_LISTEN": listen},
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert ended.returncode == 1, listen
+        assert ended.stderr.startswith(f"HITHERTO_HTTP_LISTEN: {listen} is no address")
+        assert "--allow-http" not in ended.stderr, listen

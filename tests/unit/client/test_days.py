@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from hitherto.v1 import document_pb2, memory_service_pb2, privacy_service_pb2, retrieval_service_pb2
-from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import privacy_service_pb2, retrieval_service_pb2
 from hitherto_client.command import main
 from hitherto_client.console.fields import Fields
 from hitherto_client.console.rendering import day, iso_day
+from hitherto_client.console.second_person import to_second_person
 from hitherto_client.days import days_in, first_moment, last_moment, read_day, zone_named
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -55,21 +54,6 @@ class TestOptions:
         asked = fakes.calls("SaveMemory")[0].request
         assert asked.valid_from.ToJsonString() == BEGINS[zone]
 
-    def test_what_is_corrected(self, fakes: Fakes, zone: str) -> None:
-        fakes.others.replies["UpdateMemory"] = memory_service_pb2.UpdateMemoryResponse()
-        assert main(["correct", "ana", "id", "--valid-to", "2026-09-01"]) == 0
-        asked = fakes.calls("UpdateMemory")[0].request
-        assert asked.memory.valid_to.ToJsonString() == BEGINS[zone]
-
-    def test_documents(self, fakes: Fakes, zone: str, tmp_path: Path) -> None:
-        fakes.others.replies["IngestDocuments"] = extraction.IngestDocumentsResponse()
-        text = tmp_path / "a.txt"
-        text.write_text("x")
-        command = ["documents", "add", "ana", str(text), "--created", "2026-09-01", "--no-wait"]
-        assert main(command) == 0
-        (document,) = fakes.calls("IngestDocuments")[0].request.documents
-        assert document.created_at.ToJsonString() == BEGINS[zone]
-
     def test_a_time_without_a_zone(self, fakes: Fakes, zone: str) -> None:
         assert main(["save", "ana", "x", "--valid-from", "2026-09-01T00:00"]) == 0
         asked = fakes.calls("SaveMemory")[0].request
@@ -97,47 +81,64 @@ def test_tables_show_the_days_of_the_person(
     assert "2026-09-01" in capsys.readouterr().out
 
 
-def test_so_does_the_list_of_documents(
-    fakes: Fakes, zone: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    listed = retrieval_service_pb2.ListDocumentsResponse()
-    listed.documents.append(document_pb2.Document(id="d", title="t"))
-    listed.documents[0].created_at.FromJsonString(BEGINS[zone])
-    fakes.others.replies["ListDocuments"] = listed
-    assert main(["documents", "list", "ana"]) == 0
-    assert "2026-09-01" in capsys.readouterr().out
-
-
 class TestPages:
-    @pytest.mark.parametrize("name", BEGINS)
-    def test_fields_and_what_is_shown(self, name: str) -> None:
-        begins = datetime.fromisoformat(BEGINS[name])
-        with days_in(zone_named(name)):
-            typed = Fields({"x": ["2026-09-01"]})
-            assert typed.day("x") == begins
-            end = typed.day_at_its_end("x")
-            assert end is not None
-            assert day(begins) == day(end) == "1 Sep 2026"
-            assert iso_day(begins) == iso_day(end) == "2026-09-01"
+    def test_fields_and_what_is_shown(self) -> None:
+        for name, moment in BEGINS.items():
+            begins = datetime.fromisoformat(moment)
+            with days_in(zone_named(name)):
+                typed = Fields({"x": ["2026-09-01"]})
+                assert typed.day("x") == begins, name
+                end = typed.day_at_its_end("x")
+                assert end is not None, name
+                assert day(begins) == day(end) == "1 Sep 2026", name
+                assert iso_day(begins) == iso_day(end) == "2026-09-01", name
 
 
-@pytest.mark.parametrize(
-    ("zone_name", "day_of_change", "hours"),
-    [
+def test_days_on_which_clocks_change() -> None:
+    for zone_name, day_of_change, hours in [
         ("America/Los_Angeles", "2026-03-08", 23),
         ("America/Los_Angeles", "2026-11-01", 25),
         # Here the clocks change at midnight: the day begins at one.
         ("America/Santiago", "2026-09-06", 23),
         ("Africa/Cairo", "2026-04-24", 23),
         ("Asia/Ho_Chi_Minh", "2026-03-08", 24),
-    ],
-)
-def test_days_on_which_clocks_change(zone_name: str, day_of_change: str, hours: int) -> None:
-    with days_in(zone_named(zone_name)):
-        given = read_day(day_of_change)
-        length = last_moment(given) - first_moment(given)
-    assert round(length.total_seconds() / 3_600) == hours
+    ]:
+        with days_in(zone_named(zone_name)):
+            given = read_day(day_of_change)
+            length = last_moment(given) - first_moment(given)
+        assert round(length.total_seconds() / 3_600) == hours
 
 
 def test_a_zone_that_is_not_known_here_is_utc() -> None:
     assert [zone_named(name) for name in ("", "Mars/North", "../etc")] == [UTC] * 3
+
+
+# Statements about a person, as the console says them to that person.
+
+
+def test_only_what_is_certain_is_turned() -> None:
+    for stored, told in [
+        ("User lives in Leith.", "You live in Leith."),
+        (
+            "User moved to Glasgow and lives in Glasgow.",
+            "You moved to Glasgow and live in Glasgow.",
+        ),
+        ("User's sister Ilse lives in Lyon.", "Your sister Ilse lives in Lyon."),
+        ("The user bakes their own oat bars.", "You bake your own oat bars."),
+        (
+            "User has a cat who tries to steal and hides.",
+            "You have a cat who tries to steal and hides.",
+        ),
+        ("User studies law. User doesn't drive.", "You study law. You don't drive."),
+        ("User asked: Does User run? He does.", "You asked: Does User run? He does."),
+        ("User is tired; wants to rest", "You are tired; want to rest"),
+        ("Người dùng sống ở Huế.", "Bạn sống ở Huế."),
+        # What is unsure stays as it is.
+        ("User interests include cooking.", "User interests include cooking."),
+        ("User met Anna and her husband.", "User met Anna and her husband."),
+        ("User rows. Maren sings.", "User rows. Maren sings."),
+        ("Maren lives in Leith.", "Maren lives in Leith."),
+        ("User", "User"),
+        ("مريم تحب الشاي", "مريم تحب الشاي"),
+    ]:
+        assert to_second_person(stored) == told

@@ -108,15 +108,6 @@ async def test_a_service_whose_answers_take_long_is_reached(fakes: Fakes) -> Non
     assert len(fakes.recorder.calls["GetContext"]) == 1
 
 
-def test_a_preview_reads_the_writes_of_the_user_of_its_transcript(fakes: Fakes) -> None:
-    with Hitherto() as client:
-        client.submit_transcripts([SUBMITTED])
-        client.preview_extraction(SUBMITTED)
-        client.preview_extraction({**SUBMITTED, "user_id": "rui"})
-        sent = [c.request.consistency_token for c in fakes.recorder.calls["PreviewExtraction"]]
-    assert sent == ["t-1", ""]
-
-
 @both
 def test_a_token_that_is_no_longer_valid_is_dropped(run: Run, fakes: Fakes) -> None:
     """As after the services' secret was replaced."""
@@ -254,12 +245,6 @@ def test_a_client_of_another_event_loop_says_so(fakes: Fakes, call: Scenario) ->
     asyncio.run(first())
     with pytest.raises(RuntimeError, match="belongs to the event loop of its first call"):
         asyncio.run(second())
-
-
-async def test_the_synchronous_client_belongs_to_no_loop(fakes: Fakes) -> None:
-    with Hitherto() as client:
-        client.get_context("ana")
-        assert await asyncio.to_thread(client.get_context, "ana")
 
 
 class TestTokens:

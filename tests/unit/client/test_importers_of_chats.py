@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hitherto_client.command import main
-from hitherto_client.importers import FORMATS, ExportReport, ExportUnreadable, read_export
+from hitherto_client.importers import ExportReport, read_export
 from tests.unit.client.fake_services import Fakes
 
 DAY = 86_400.0
@@ -97,11 +97,6 @@ def test_what_has_no_time_takes_that_of_its_neighbours_or_its_conversation(
     ],
 )
 class TestConversationsWithoutAnyTime:
-    def test_are_refused(self, tmp_path: Path, source: str, value: dict[str, Any]) -> None:
-        report = ExportReport()
-        assert read(source, written(tmp_path, value), report) == []
-        assert len(report.undated) == 1
-
     def test_are_dated_by_an_option(
         self, tmp_path: Path, fakes: Fakes, source: str, value: dict[str, Any]
     ) -> None:
@@ -160,23 +155,6 @@ def test_a_refused_conversation_is_named(
     assert found["errors"] == [{"line": 0, "problem": problem}]
 
 
-def test_messages_without_a_time_in_lines_of_ours_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = {"user_id": "a", "conversation_id": "c", "messages": [{"role": "user", "content": "x"}]}
-    path = tmp_path / "lines.jsonl"
-    path.write_text(json.dumps(line))
-    assert main(["import", str(path), "--dry-run"]) == 0
-    assert "1 messages have no `created_at`" in capsys.readouterr().out
-
-
-def test_memories_without_a_time_are_counted(tmp_path: Path) -> None:
-    page = {"results": [{"memory": "Likes tea"}, {"memory": "x", "created_at": "2023-01-01"}]}
-    report = ExportReport()
-    read("mem0", written(tmp_path, page, name="mem0.json"), report)
-    assert report.timeless == 1
-
-
 ROOT = "00000000-0000-4000-8000-000000000000"
 
 
@@ -197,28 +175,6 @@ def test_a_time_that_nothing_can_have_is_none(tmp_path: Path, time: Any) -> None
     """Milliseconds for seconds, or a year of a broken clock: the services would refuse it."""
     (found,) = read("chatgpt", written(tmp_path, chatgpt(FIRST, time)))
     assert [one["created_at"][:10] for one in found["messages"]] == ["2023-01-01"] * 2
-
-
-@pytest.mark.parametrize(
-    ("source", "value"),
-    [
-        ("chatgpt", chatgpt(FIRST, title="cut \ud83d", conversation_id="a\0b")),
-        ("mem0", {"memory": "half \ud83d, nul \0", "categories": ["\udc00"]}),
-        ("mem0", {"memory": "a", "metadata": {"\ud83d": [{"deep": "\0"}, "\ud83d"]}}),
-        ("langgraph", {"key": "\ud83d", "value": {"a": "\udc00"}, "namespace": ["\0"]}),
-        ("letta", {"text": "half \ud83d", "tags": ["\0"]}),
-        ("hindsight", {"text": "a", "entities": ["\ud83d"], "type": "\0"}),
-    ],
-)
-def test_what_no_text_can_hold_is_replaced(
-    tmp_path: Path, source: str, value: dict[str, Any]
-) -> None:
-    """Programs cut titles and texts in the middle of an emoji; the rest of them is whole."""
-    (found,) = read(source, written(tmp_path, value))
-    told = json.dumps(found, ensure_ascii=False)
-    assert "\\u0000" not in told
-    assert "\ufffd" in told
-    told.encode()
 
 
 @pytest.mark.parametrize(
@@ -243,15 +199,6 @@ def test_what_no_text_can_hold_is_replaced(
                 current_leaf_message_uuid="a1",
             ),
             "q a1",
-        ),
-        (
-            claude(
-                ("q", ROOT, "2026-01-01T10:00:00Z"),
-                ("a1", "q", "2026-01-01T10:00:10Z"),
-                ("a2", "q", "2026-01-01T10:00:20Z"),
-                current_leaf_message_uuid="nowhere",
-            ),
-            "q a2",
         ),
         # Exports of old name no parents.
         (claude(("a", None, "2026-01-01"), ("b", None, "2026-01-02")), "a b"),
@@ -317,77 +264,3 @@ def test_what_was_said_before_a_gap_is_kept(
 ) -> None:
     (found,) = read("chatgpt", written(tmp_path, nodes(*links, current_node=current)))
     assert [one["id"] for one in found["messages"]] == ["a", "b", "c", "d"]
-
-
-def test_claude_s_messages_before_a_gap_are_kept(tmp_path: Path) -> None:
-    parents = {"q": ROOT, "old": ROOT, "a": "old", "b": "gone"}
-    times = (f"2026-01-01T10:00:0{place}Z" for place in range(4))
-    value = claude(
-        *((name, parents[name], time) for name, time in zip(parents, times, strict=True))
-    )
-    (found,) = read("claude", written(tmp_path, value))
-    assert [one["id"] for one in found["messages"]] == ["old", "a", "b"]
-
-
-def test_chatgpt_s_children_tell_what_no_parent_does(tmp_path: Path) -> None:
-    value = nodes(*((name, None, True) for name in "abcd"))
-    for name, children in {"a": ["b", "c"], "c": ["d"]}.items():
-        value["mapping"][name]["children"] = children
-    (found,) = read("chatgpt", written(tmp_path, value))
-    assert [one["id"] for one in found["messages"]] == ["a", "c", "d"]
-
-
-def test_chatgpt_without_times_or_children_goes_by_the_order_of_the_file(tmp_path: Path) -> None:
-    value = chatgpt(*[None] * 12, create_time=FIRST)
-    (found,) = read("chatgpt", written(tmp_path, value))
-    assert len(found["messages"]) == 12
-
-
-OTHERS: dict[str, Any] = {
-    "chatgpt": chatgpt(FIRST),
-    "claude": claude(("a", None, "2026-01-01")),
-    "letta": letta("2026-01-01"),
-    "hitherto": {"table": "memories", "row": {"source": "explicit", "status": "active"}},
-    "a list of something": {"users": [1, 2], "next": None},
-}
-
-
-@pytest.mark.parametrize("given", OTHERS)
-@pytest.mark.parametrize("source", ["chatgpt", "claude", "mem0", "langgraph", "hindsight", "letta"])
-def test_a_file_of_which_nothing_is_known_says_what_it_looks_like(
-    tmp_path: Path, source: str, given: str
-) -> None:
-    if source == given:
-        return
-    path = written(tmp_path, OTHERS[given], OTHERS[given], name=f"{FORMATS[source].files[0]}.json")
-    with pytest.raises(ExportUnreadable) as refused:
-        read(source, path)
-    told = str(refused.value)
-    assert f"holds nothing that {source} exports: 2 records" in told
-    assert f"`{next(iter(OTHERS[given]))}`" in told
-    if given in {"chatgpt", "claude", "letta"}:
-        assert f"--from {given}" in told
-
-
-@pytest.mark.parametrize(
-    ("source", "value"),
-    [
-        ("chatgpt", {"conversations": [chatgpt(FIRST)]}),
-        ("claude", {"conversations": [claude(("a", None, "2026-01-01"))]}),
-        ("mem0", {"memories": [{"content": "Likes tea"}]}),
-        ("mem0", {"results": [{"text": "Likes tea"}, {"memory": " "}]}),
-    ],
-)
-def test_records_inside_of_a_page_are_found(
-    tmp_path: Path, source: str, value: dict[str, Any]
-) -> None:
-    report = ExportReport()
-    assert len(read(source, written(tmp_path, value), report)) == 1
-    assert report.empty == len(value.get("results", ())) // 2
-
-
-@pytest.mark.parametrize("value", [[], {"results": []}])
-def test_an_export_without_records_is_none_of_those(tmp_path: Path, value: Any) -> None:
-    path = tmp_path / "mem0.json"
-    path.write_text(json.dumps(value))
-    assert read("mem0", path) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 import tomllib
@@ -78,12 +79,45 @@ def modules_of(program: str) -> set[str]:
 SECTIONS = sections()
 
 
-@pytest.mark.parametrize("extra", SECTIONS)
-def test_the_extra_brings_what_its_program_imports(extra: str) -> None:
-    text = SECTIONS[extra]
-    programs = re.findall(PROGRAM, text, re.DOTALL)
-    assert programs
-    also = re.findall(r"also needs\s`([^`]+)`", text)
-    installed = installed_with([*PROJECT["dependencies"], *EXTRAS[extra], *also])
-    modules = modules_of("\n".join(programs))
-    assert {name for name in modules if not any(has(one, name) for one in installed)} == set()
+def test_the_extra_brings_what_its_program_imports() -> None:
+    for extra in SECTIONS:
+        text = SECTIONS[extra]
+        programs = re.findall(PROGRAM, text, re.DOTALL)
+        assert programs, extra
+        also = re.findall(r"also needs\s`([^`]+)`", text)
+        installed = installed_with([*PROJECT["dependencies"], *EXTRAS[extra], *also])
+        modules = modules_of("\n".join(programs))
+        assert {
+            name for name in modules if not any(has(one, name) for one in installed)
+        } == set(), extra
+
+
+# An integration without its package says which extra brings it.
+
+
+PACKAGES = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "agents": "agents",
+    "langchain": "langchain_core",
+    "langgraph": "langgraph",
+    "pydantic-ai": "pydantic_ai",
+    "agent-framework": "agent_framework",
+    "llama-index": "llama_index",
+    "strands": "strands",
+    "google-adk": "google.adk",
+    "litellm": "litellm",
+    "crewai": "crewai",
+}
+
+
+@pytest.mark.parametrize("extra", PACKAGES)
+def test_the_error_names_the_extra(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, module = PACKAGES[extra], f"hitherto_client.integrations.{extra.replace('-', '_')}"
+    for name in list(sys.modules):
+        if name.startswith("hitherto_client.integrations.") or name.split(".")[0] == package:
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"pip install 'hitherto\[{extra}\]'"):
+        importlib.import_module(module)
+    assert module not in sys.modules

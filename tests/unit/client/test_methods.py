@@ -133,17 +133,15 @@ def sample(field: Any) -> tuple[Any, Any]:
     return ([value], [told]) if field.is_repeated else (value, told)
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_g3_a_declared_method_sends_what_it_is_given(
-    client: Hitherto, fakes: Fakes, name: str
-) -> None:
+def test_g3_a_declared_method_sends_what_it_is_given(client: Hitherto, fakes: Fakes) -> None:
     """Each parameter in the field of its name; of a choice, one after the other."""
-    method = DECLARED[name]
-    for turn in range(max(map(len, method._choices), default=1)):
-        given, expected = filled_in(name, turn)
-        call = partial(getattr(client, name), **given)
-        assert asking_twice(fakes, method._rpc, lambda call=call: paged(call())) == expected  # type: ignore[misc]
-    assert method.answered
+    for name, method in DECLARED.items():
+        for turn in range(max(map(len, method._choices), default=1)):
+            given, expected = filled_in(name, turn)
+            call = partial(getattr(client, name), **given)
+            sent = asking_twice(fakes, method._rpc, lambda call=call: paged(call()))  # type: ignore[misc]
+            assert sent == expected, name
+        assert method.answered, name
 
 
 def filled_in(name: str, turn: int) -> tuple[dict[str, Any], Any]:
@@ -201,34 +199,14 @@ def asking_twice(fakes: Fakes, rpc: str, call: Callable[[], object]) -> Any:
     return first.request
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_what_is_left_out_by_default_means_an_unset_field(name: str) -> None:
-    method = DECLARED[name]
-    fields = dict(method._request.DESCRIPTOR.fields_by_name)
-    if method._changed:
-        fields = dict(fields[method._changed].message_type.fields_by_name) | fields
-    for parameter in inspect.signature(getattr(Hitherto, name)).parameters.values():
-        if parameter.name in {"self", "timeout", "clear"}:
-            continue
-        field = fields[ALIKE.get(parameter.name, parameter.name)]
-        unset = parameter.default is None or parameter.default is parameter.empty
-        # Of a choice, what is empty is not chosen.
-        chosen = any(field.name in choice for choice in method._choices)
-        assert unset or parameter.default or field.is_repeated or chosen or not field.has_presence
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_g3_the_request_is_what_was_asked_for(client: Hitherto, fakes: Fakes, name: str) -> None:
-    call, expected = OWN[name]
-    sent = asking_twice(fakes, name, lambda: call(client))
-    assert MessageToDict(sent, preserving_proto_field_name=True) == expected
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_streams_are_called(client: Hitherto, fakes: Fakes, name: str) -> None:
-    STREAMS[name](client)
-    (asked,) = fakes.calls(name)
-    assert asked.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
+def test_g3_the_request_is_what_was_asked_for(client: Hitherto, fakes: Fakes) -> None:
+    for name, (call, expected) in OWN.items():
+        sent = asking_twice(fakes, name, partial(call, client))
+        assert MessageToDict(sent, preserving_proto_field_name=True) == expected, name
+    for name, stream in STREAMS.items():
+        stream(client)
+        (asked,) = fakes.calls(name)
+        assert asked.metadata["authorization"] == "Bearer mk_0123456789ab_secret", name
 
 
 def test_a_list_says_how_much_there_is(client: Hitherto, fakes: Fakes) -> None:
@@ -274,19 +252,6 @@ def test_a_rollback_names_one_source(client: Hitherto, fakes: Fakes) -> None:
     client.rollback_source("ana", conversation="", job="j")
     (call,) = fakes.calls("RollbackSource")
     assert call.request.WhichOneof("source") == "job_id"
-
-
-def test_health_of_both(client: Hitherto, fakes: Fakes) -> None:
-    fakes.writes.server.stop(None).wait(10)
-    found = client.health()
-    assert found["retrieval"].serving
-    assert not found["extraction"].serving
-    assert found["extraction"].status == "UNAVAILABLE"
-
-
-def test_health_tells_a_draining_service(client: Hitherto, fakes: Fakes) -> None:
-    fakes.reads.health.enter_graceful_shutdown()
-    assert client.health()["retrieval"].status == "NOT_SERVING"
 
 
 def test_health_names_what_a_service_lacks(client: Hitherto, fakes: Fakes) -> None:

@@ -47,11 +47,6 @@ def test_preferences_of_one_form_are_listed() -> None:
     ]
 
 
-def test_preferences_about_different_things_are_not_listed() -> None:
-    said = ("The user prefers trains", "The user prefers dark mode")
-    assert merges(*said, tags=("preference",)) == []
-
-
 def test_other_statements_stay_as_they_are() -> None:
     assert merges("The user lives in Porto", "The user works at Acme", type_="fact") == []
     assert merges("The user prefers tea, not coffee", "The user prefers long walks") == []

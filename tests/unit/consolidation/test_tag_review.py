@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -33,17 +32,6 @@ async def test_a_merge_leaves_every_tag_of_its_originals() -> None:
     assert await board.groups("y") == []
 
 
-async def test_only_what_changed_is_marked_again() -> None:
-    """Otherwise each of a thousand tags would be marked as often as there are tags."""
-    board = review(member(1, "x", "y"), member(2, "y"), member(3, "z"))
-    for tag in ("x", "y", "z"):
-        board.settle(tag)
-    board.marked()
-    assert await board.marks() == []
-    board.replace([member(2, "y")], member(9, "y", "other"))
-    assert [mark.tag for mark in await board.marks()] == ["y"]
-
-
 async def test_a_group_that_was_answered_counts_no_more_until_it_changes() -> None:
     board = review(member(1, "x"), member(2, "x"))
     (group,) = await board.groups("x")
@@ -59,29 +47,3 @@ async def test_a_group_that_was_answered_counts_no_more_until_it_changes() -> No
 async def marks_of(board: TagReview, tag: str) -> list[ConsolidationMark]:
     board.settle(tag)
     return await board.marks()
-
-
-async def test_the_loop_runs_while_tags_are_compared_with_their_marks() -> None:
-    """A user may have hundreds of tags, and memories may have many of them."""
-    threads: list[int] = []
-
-    class Words(str):
-        """Read for each tag."""
-
-        __slots__ = ()
-
-        def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-            threads.append(threading.get_ident())
-            return super().encode(encoding, errors)
-
-    tags = [f"tag {n}" for n in range(100)]
-    members = [member(n, *tags, content=Words(f"Ana likes tram {n}")) for n in range(1, 11)]
-    board = review(*members)
-    for crowded in board.tags:
-        assert not await board.unchanged(crowded)
-        board.settle(crowded.tag)
-    assert len(await board.marks()) == len(tags)
-    assert len(threads) == len(tags) * len(members)
-    board.replace(members[:2], member(99, "tag 1", content=Words("Ana likes trams")))
-    assert {mark.members for mark in await board.marks()} == {8, 9}
-    assert threading.get_ident() not in threads

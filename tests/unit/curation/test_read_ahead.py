@@ -39,21 +39,6 @@ class Preparing:
         return [2 * item for item in items]
 
 
-async def test_items_come_in_order_with_what_was_prepared_for_them() -> None:
-    prepare = Preparing()
-    source = Source(100)
-    async with aclosing(read_ahead(aiter(source), lambda n: n + 1, prepare, most=8)) as items:
-        found = [pair async for pair in items]
-    assert found == [(n, 2 * n) for n in range(1, 101)]
-    assert max(prepare.batches) <= 8
-    assert len(prepare.batches) < 50
-
-
-async def test_an_empty_stream_ends() -> None:
-    async with aclosing(read_ahead(aiter(Source(0)), int, Preparing(), most=8)) as items:
-        assert [pair async for pair in items] == []
-
-
 async def test_no_more_is_held_than_was_allowed() -> None:
     source = Source(1_000)
     async with aclosing(read_ahead(aiter(source), int, Preparing(), most=4)) as items:

@@ -14,7 +14,6 @@ from hitherto_shared.encryption.rewrapping import DAMAGED, GONE, OPENS, REWRAPPE
 from hitherto_shared.encryption.rows import PROFILE
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
-from tests.unit.encryption.wrappers import CloudWrapper
 
 OLD, NEW = b"o" * 32, b"n" * 32
 HASH_KEY = b"h" * 32
@@ -94,42 +93,6 @@ def test_h3_without_a_key_or_with_a_wrong_one_it_says_what_to_set(
     monkeypatch.delenv("HITHERTO_ENCRYPTION_KEY_FILE")
     assert run("check") == 2
     assert "HITHERTO_ENCRYPTION_KEY_FILE" in capsys.readouterr().err
-
-
-def test_h3_from_a_wrapper_of_ones_own_and_with_no_key_at_all(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("check") == 0
-    cloud = CloudWrapper()
-    asyncio.run(UserKeys(cloud, KeyStore(folder / "keys"), HASH_KEY).make("t", "a"))
-    assert run("rewrap", "--old-key-wrapper", f"{CloudWrapper.__module__}:cloud") == 0
-    assert f"{REWRAPPED}: 1" in capsys.readouterr().out
-
-
-def test_h3_a_key_management_service_that_fails_is_told_without_its_text(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asyncio.run(UserKeys(CloudWrapper(), KeyStore(folder / "keys"), HASH_KEY).make("t", "a"))
-    fails = f"{CloudWrapper.__module__}:out_of_reach"
-    assert run("rewrap", "--old-key-wrapper", fails) == 1
-    told = capsys.readouterr().err
-    assert "key-management service cannot be used" in told
-    assert "ConnectionError" in told
-    monkeypatch.delenv("HITHERTO_ENCRYPTION_KEY_FILE")
-    monkeypatch.setenv("HITHERTO_KEY_WRAPPER", fails)
-    assert run("check") == 1
-    told += capsys.readouterr().err
-    assert "hunter2" not in told
-
-
-async def test_h3_an_open_key_stays_open_while_it_is_wrapped_anew(folder: Path) -> None:
-    held = keys(folder, OLD)
-    made = await held.make("t", "a")
-    store = KeyStore(folder / "keys")
-    (hashed,) = store.hashes()
-    assert await rewrap(store, hashed, LocalWrapper(OLD), LocalWrapper(NEW)) == REWRAPPED
-    assert (await held.open("t", "a")).key_id == made.key_id
-    assert (await keys(folder, NEW).open("t", "a")).key_id == made.key_id
 
 
 async def test_h3_a_key_that_is_erased_meanwhile_does_not_come_back(folder: Path) -> None:

@@ -116,28 +116,5 @@ class Blocking:
         return wrapped
 
 
-class RaisesAtOnce(CloudWrapper):
-    """A plain function among the methods, which fails before there is anything to await."""
-
-    def __init__(self, method: str) -> None:
-        super().__init__()
-        setattr(self, method, self._raise)
-
-    def _raise(self, secret: bytes, bound_to: Sequence[str]) -> bytes:
-        raise RuntimeError(f"cannot work on {secret.hex()}")
-
-
-class Slow(CloudWrapper):
-    """A service that takes its time for each request."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self._seconds = seconds
-
-    async def _answer(self) -> None:
-        await super()._answer()
-        await asyncio.sleep(self._seconds)
-
-
 class Nameless(CloudWrapper):
     id = ""

@@ -26,21 +26,6 @@ def folder(path: Path, text: str, name: str = "rows.yaml") -> Path:
     return path
 
 
-def test_a_good_row(tmp_path: Path) -> None:
-    (row,) = load(folder(tmp_path, GOOD))
-    assert row.transcript[0].content == "No, I live in Porto."
-    assert row.expected[0].contains == ("Porto", ("live", "home"))
-    assert not row.silent
-
-
-def test_words_that_yaml_would_take_for_something_else_stay_words(tmp_path: Path) -> None:
-    text = GOOD.replace("[Porto, [live, home]]", "[no, 2026]").replace(
-        "The user lives in Porto.", "no 2026"
-    )
-    (row,) = load(folder(tmp_path, text))
-    assert row.expected[0].contains == ("no", "2026")
-
-
 @pytest.mark.parametrize(
     ("change", "to", "complaint"),
     [
@@ -83,17 +68,6 @@ def test_what_is_wrong_is_said_with_file_and_row(
     assert "rows.yaml" in str(raised.value)
     if complaint not in ("is not YAML", "comes twice"):
         assert "row 1 (r1)" in str(raised.value)
-
-
-def test_ids_are_unique_over_files(tmp_path: Path) -> None:
-    folder(tmp_path, GOOD, "a.yaml")
-    with pytest.raises(BadData, match="two rows have the id 'r1'"):
-        load(folder(tmp_path, GOOD, "b.yaml"))
-
-
-def test_no_data(tmp_path: Path) -> None:
-    with pytest.raises(BadData, match=r"must hold \.yaml files"):
-        load(tmp_path)
 
 
 def test_a_limit_takes_the_languages_in_turns() -> None:

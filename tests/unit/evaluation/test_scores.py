@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from benchmarks.extraction.rows import Existing, MemoryOutcome
-from benchmarks.extraction.scores import Verdict, add, as_wanted, judge_row, ratio
+from benchmarks.extraction.scores import Verdict, as_wanted, judge_row
 from tests.unit.evaluation.observations import observed, row, seen
 
 PORTO = {
@@ -35,13 +34,6 @@ def test_met_expectations_and_unexpected_memories() -> None:
     assert verdict.unexpected == ["The user owns a boat."]
 
 
-def test_an_optional_memory_helps_precision_and_its_absence_costs_nothing() -> None:
-    verdict = judge_row(observed(HOME, seen("Has cats.", type="personal")))
-    assert counted(verdict, "precision") == [1, 1]
-    assert counted(verdict, "recall") == [0, 1]
-    assert verdict.missed == ["The user lives in Porto."]
-
-
 def test_type_and_importance_are_scored_apart_from_recall() -> None:
     verdict = judge_row(observed(HOME, seen("Lives in Porto.", type="goal", importance=0.4)))
     assert counted(verdict, "recall") == [1, 1]
@@ -52,12 +44,6 @@ def test_type_and_importance_are_scored_apart_from_recall() -> None:
         observed(HOME, seen("Lives in Porto.", importance=float(np.float32(0.4999999))))
     )
     assert counted(kept, "importance") == [1, 1]
-
-
-def test_what_is_quarantined_was_not_learnt() -> None:
-    verdict = judge_row(observed(HOME, seen("Lives in Porto.", status="quarantined")))
-    assert counted(verdict, "precision") == [0, 0]
-    assert counted(verdict, "recall") == [0, 1]
 
 
 def test_a_forbidden_memory_is_never_right_and_the_profile_counts() -> None:
@@ -74,19 +60,6 @@ def test_a_forbidden_memory_is_never_right_and_the_profile_counts() -> None:
     assert counted(judge_row(observed(trap)), "traps") == [0, 1]
 
 
-def test_silence_is_scored_where_nothing_may_be_learnt() -> None:
-    quiet = row("hello there")
-    assert counted(judge_row(observed(quiet)), "silence") == [1, 1]
-    assert counted(judge_row(observed(quiet, seen("Says hello."))), "silence") == [0, 1]
-    assert counted(judge_row(observed(quiet, error="MODEL_UNUSABLE")), "silence") == [0, 1]
-    assert counted(judge_row(observed(HOME)), "silence") == [0, 0]
-
-
-def test_b7_memories_in_another_language_are_counted() -> None:
-    verdict = judge_row(observed(HOME, seen("Người dùng sống ở Porto."), seen("Porto")))
-    assert counted(verdict, "language") == [0, 1]
-
-
 def known(then: str, **more: Any) -> Existing:
     given = {"type": "fact", "content": "The user lives in Porto.", "then": then, **more}
     return Existing.model_validate({"said_at": "2026-01-01T00:00:00Z", **given})
@@ -95,9 +68,8 @@ def known(then: str, **more: Any) -> Existing:
 BEFORE = seen("The user lives in Porto.", id="k")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "after", "right"),
-    [
+def test_what_became_of_a_memory_from_before() -> None:
+    for wanted, after, right in [
         (known("untouched"), BEFORE, True),
         (known("untouched"), seen(BEFORE.content, version=2), False),
         (known("contradicted"), seen(BEFORE.content, status="contradicted"), True),
@@ -108,19 +80,8 @@ BEFORE = seen("The user lives in Porto.", id="k")
         (known("kept", contains=["Porto"]), seen("Lives in Faro.", version=2), False),
         (known("updated", contains=["Baixa"]), seen("Lives in Porto, Baixa.", version=2), True),
         (known("updated", contains=["Baixa"]), BEFORE, False),
-    ],
-)
-def test_what_became_of_a_memory_from_before(wanted: Existing, after: Any, right: bool) -> None:
-    assert as_wanted(MemoryOutcome(wanted, BEFORE, after)) is right
-
-
-def test_an_expectation_may_be_met_by_rewording_a_known_memory() -> None:
-    fate = MemoryOutcome(
-        known("kept", contains=["live"]), seen("Lives by the sea."), seen("Lives in Porto.")
-    )
-    verdict = judge_row(observed(HOME, fates=[fate]))
-    assert counted(verdict, "recall") == [1, 1]
-    assert counted(verdict, "precision") == [0, 0]
+    ]:
+        assert as_wanted(MemoryOutcome(wanted, BEFORE, after)) is right
 
 
 def test_b11_duplicates_by_the_services_own_rule() -> None:
@@ -132,22 +93,3 @@ def test_b11_duplicates_by_the_services_own_rule() -> None:
     assert counted(judge_row(observed(HOME, one, near)), "duplicates") == [0, 2]
     # Only the same words are the same, whatever the type.
     assert counted(judge_row(observed(HOME, one, again)), "duplicates") == [1, 2]
-
-
-def test_a_reworded_copy_of_a_known_memory_is_a_duplicate() -> None:
-    vegan = known("kept", content="The user is vegan.", contains=["vegan"])
-    silent = row("I'm vegan, remember.", existing_memories=[vegan.model_dump()])
-    fate = MemoryOutcome(vegan, seen("The user is vegan."), seen("The user is vegan."))
-    verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[fate]))
-    assert verdict.repeats == {"Eats vegan food only.": "The user is vegan."}
-    gone = MemoryOutcome(
-        vegan, seen("The user is vegan."), seen("The user is vegan.", status="contradicted")
-    )
-    verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[gone]))
-    assert verdict.repeats == {}
-
-
-def test_rows_add_up_by_their_counts() -> None:
-    total = add([{"precision": (1, 1)}, {"precision": (0, 3)}])
-    assert ratio(total, "precision") == 0.25
-    assert ratio(total, "recall") is None

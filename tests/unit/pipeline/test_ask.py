@@ -18,6 +18,7 @@ from hitherto_extraction.provider.protocol import (
 )
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.model_api import ContentRefused, ModelMisbehaved, ModelRefused, PromptTooLong
+from tests.refusing import refusing
 from tests.scripted_model import CONTENT_FAULTS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -54,24 +55,19 @@ def prompt(messages: int = 2) -> Prompt:
     return build_prompt(batch, temperature=0.3, max_tokens=100)
 
 
-async def test_an_answer_at_once_is_one_call() -> None:
-    reply = await ask(Answers(NOTHING), prompt())
-    assert (reply.calls, reply.input_tokens, reply.output_tokens) == (1, 100, 20)
-
-
 GARBAGE = {name: text for name, text in CONTENT_FAULTS.items() if name != "truncated_json"}
 
 
-@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
-async def test_row_26_garbage_is_asked_for_once_more_and_paid_twice(garbage: str) -> None:
-    chat = Answers(garbage, NOTHING)
-    reply = await ask(chat, prompt())
-    assert (reply.calls, reply.input_tokens, reply.output_tokens) == (2, 200, 40)
-    first, second = chat.prompts
-    # The same user message, still the last; what was wrong is told to the system.
-    assert second.user == first.user
-    assert second.system.startswith(first.system)
-    assert len(second.system) > len(first.system)
+async def test_row_26_garbage_is_asked_for_once_more_and_paid_twice() -> None:
+    for garbage in GARBAGE.values():
+        chat = Answers(garbage, NOTHING)
+        reply = await ask(chat, prompt())
+        assert (reply.calls, reply.input_tokens, reply.output_tokens) == (2, 200, 40), garbage
+        first, second = chat.prompts
+        # The same user message, still the last; what was wrong is told to the system.
+        assert second.user == first.user, garbage
+        assert second.system.startswith(first.system), garbage
+        assert len(second.system) > len(first.system), garbage
 
 
 async def test_what_was_wrong_never_quotes_the_reply() -> None:
@@ -80,11 +76,11 @@ async def test_what_was_wrong_never_quotes_the_reply() -> None:
     assert "canary" not in chat.prompts[1].system
 
 
-@pytest.mark.parametrize("text", [NOTHING, '{"new_memories": [{"type": "fa'])
-async def test_row_27_a_cut_off_reply_is_too_much_and_says_what_it_cost(text: str) -> None:
-    with pytest.raises(TooMuch) as raised:
-        await ask(Answers(text, truncated=True), prompt())
-    assert [c.input_tokens for c in raised.value.spent] == [100]
+async def test_row_27_a_cut_off_reply_is_too_much_and_says_what_it_cost() -> None:
+    for text in [NOTHING, '{"new_memories": [{"type": "fa']:
+        with pytest.raises(TooMuch) as raised, refusing(text):
+            await ask(Answers(text, truncated=True), prompt())
+        assert [c.input_tokens for c in raised.value.spent] == [100], text
 
 
 async def test_row_80_json_that_ends_inside_is_too_much_whatever_the_server_says() -> None:
@@ -94,11 +90,11 @@ async def test_row_80_json_that_ends_inside_is_too_much_whatever_the_server_says
         await ask(Answers(*[CONTENT_FAULTS["truncated_json"]] * 2), prompt(1))
 
 
-@pytest.mark.parametrize("flag", ["filtered", "unread"])
-async def test_a_prompt_that_was_declined_or_cut_is_divided(flag: str) -> None:
-    with pytest.raises(TooMuch) as raised:
-        await ask(Answers(NOTHING, **{flag: True}), prompt())
-    assert [c.input_tokens for c in raised.value.spent] == [100]
+async def test_a_prompt_that_was_declined_or_cut_is_divided() -> None:
+    for flag in ["filtered", "unread"]:
+        with pytest.raises(TooMuch) as raised, refusing(flag):
+            await ask(Answers(NOTHING, **{flag: True}), prompt())
+        assert [c.input_tokens for c in raised.value.spent] == [100], flag
 
 
 async def test_a_single_message_that_is_declined_is_skipped_and_counted() -> None:
@@ -139,15 +135,10 @@ async def test_a_placeholder_is_no_memory() -> None:
     assert reply.answer.dropped == 3
 
 
-async def test_row_27_one_message_cannot_be_halved_and_what_is_usable_counts() -> None:
-    reply = await ask(Answers(NOTHING, truncated=True), prompt(1))
-    assert reply.calls == 1
-
-
-@pytest.mark.parametrize("count", [2, 3, 7])
-def test_halves_keep_every_message_in_order(count: int) -> None:
-    messages = [StoredMessage(n, f"m{n}", "user", "", "hi", NOON) for n in range(count)]
-    first, second = halves(messages)
-    assert first
-    assert second
-    assert [*first, *second] == messages
+def test_halves_keep_every_message_in_order() -> None:
+    for count in [2, 3, 7]:
+        messages = [StoredMessage(n, f"m{n}", "user", "", "hi", NOON) for n in range(count)]
+        first, second = halves(messages)
+        assert first, count
+        assert second, count
+        assert [*first, *second] == messages, count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -65,3 +66,62 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
     elif value is not None:
         yield str(value)
+
+
+# A new wording holds no number that nobody said (faults.md row 71).
+
+
+DAY = date(2026, 3, 2)
+
+
+def found(wording: str, *sources: str, days: tuple[date, ...] = (DAY,)) -> list[str]:
+    return strange(wording, sources, days)
+
+
+def test_what_was_said_or_computed_is_no_stranger() -> None:
+    for wording, source in [
+        ("takes 20 mg of Atorvastatin", "now 20mg"), ("takes 0.5 mg", "0,5 mg at night"),
+        ("earns 1,500 euros", "I earn 1500"), ("meets at 14:00", "at 2 pm"),
+        ("meets at 14:30", "2:30 in the afternoon"), ("runs 10 km", "chạy १० km"),
+        ("has 3 cats", "لدي ٣ قطط"), ("毎朝10キロ走る", "十キロに増やした"),
+        ("一页收80块", "现在一页八十"),
+        ("年薪350000, 2026年起", "三十五萬，二〇二六年開始"), ("房租4200", "四千二百"),
+        ("月薪25000", "2万5千"),
+        ("月薪2万5千", "25000元"), ("月薪1.5万", "15000"),
+        ("earns 1200000 rupees", "12,00,000 रुपये"),
+        ("يكسب 1200", "١٬٢٠٠"), ("takes 3.5 cups", "3½ cups"), ("takes 3 1/2 cups", "3½ cups"),
+        ("moved on 2026-03-01", "I moved yesterday"),
+        ("moves on 2026-12-24", "we move on Christmas Eve"), ("started in 2026-02", "last month"),
+        ("started in 2025", "a year ago"), ("plays chess", "7 years"),
+        ("uses Postgres 16", "we went from 15 to 16"),
+    ]:  # fmt: skip
+        assert found(wording, source) == []
+
+
+def test_any_other_number_is_one() -> None:
+    for wording, source, numbers in [
+        ("takes 40 mg", "now 20mg", ["40"]), ("earns 1,500 euros", "I earn 1,600", ["500"]),
+        ("meets at 15:00", "at 2 pm", ["15"]),
+        ("moved on 2024-03-01", "I moved yesterday", ["03", "01"]),
+        ("on 2026-02-31", "the last day", ["02", "31"]), ("has 3 cats and 4 dogs", "3 cats", ["4"]),
+        ("毎朝20キロ走る", "十キロに増やした", ["20"]), ("毎朝20キロ走る", "九" * 5_000, ["20"]),
+        ("月薪1.6万", "15000", ["1", "6"]), ("takes 3.25 cups", "3½ cups", ["25"]),
+        ("has 10 cats", "12,00,000", ["10"]),
+    ]:  # fmt: skip
+        assert found(wording, source) == numbers
+
+
+def test_without_a_day_no_date_is_computed() -> None:
+    assert found("moved on 2026-03-01", days=()) == ["2026", "03", "01"]
+    assert found("moved on 2026-03-01", "on 1.3.2026", days=()) == []
+
+
+def test_a_day_of_which_only_a_part_was_said_is_computed() -> None:
+    """The parts of a date are not taken for numbers that stand alone."""
+    for said in ["परीक्षा 14 को है", "the test is on the 14th", "14日だよ", "Am 14."]:
+        assert strange("the test is on 2026-06-14", [said], [date(2026, 5, 1)]) == []
+        assert strange("the test is on 2031-06-14", [said], [date(2026, 5, 1)]) != []
+
+
+def test_the_old_wording_is_a_source_too() -> None:
+    assert found("takes 20 mg since 3 weeks", "takes 20 mg", "3 weeks now") == []

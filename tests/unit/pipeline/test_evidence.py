@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from hitherto_extraction.pipeline.answer import Cited
 from hitherto_extraction.pipeline.evidence import (
     MAX_SOURCE_TEXT,
@@ -30,9 +28,8 @@ def heard(*roles: str) -> Witnesses:
     )
 
 
-@pytest.mark.parametrize(
-    ("roles", "named", "declared", "origin"),
-    [
+def test_origin_of_a_new_memory() -> None:
+    for roles, named, declared, origin in [
         (["user"], ["m1"], None, "user"),
         (["user", "assistant"], ["m1"], None, "user"),
         (["user", "assistant"], ["m2"], None, "assistant"),
@@ -53,14 +50,10 @@ def heard(*roles: str) -> Witnesses:
         (["user", "assistant", "system"], ["m3"], None, "assistant"),
         (["system"], ["m1"], "user", "tool"),
         (["system"], [], None, "tool"),
-    ],
-)
-def test_origin_of_a_new_memory(
-    roles: list[str], named: list[str], declared: str | None, origin: str
-) -> None:
-    found = heard(*roles).for_new(named, declared)
-    assert found.origin == origin
-    assert found.trusted == (origin == "user")
+    ]:
+        found = heard(*roles).for_new(named, declared)
+        assert found.origin == origin
+        assert found.trusted == (origin == "user")
 
 
 def changed(roles: list[str], named: list[str] | None, quote: str) -> Evidence | str:
@@ -70,25 +63,20 @@ def changed(roles: list[str], named: list[str] | None, quote: str) -> Evidence |
         return refused.reason
 
 
-@pytest.mark.parametrize(
-    ("roles", "named", "origin"),
-    [
+def test_origin_of_a_change_is_that_of_the_message_quoted() -> None:
+    for roles, named, origin in [
         (["assistant", "user"], None, "user"),
         (["assistant", "user"], ["m1"], "assistant"),
         (["assistant", "user"], ["m2"], "user"),
         # Of several with the same words, the user's.
         (["assistant", "user"], ["m1", "m2"], "user"),
         (["assistant", "tool"], None, "assistant"),
-    ],
-)
-def test_origin_of_a_change_is_that_of_the_message_quoted(
-    roles: list[str], named: list[str] | None, origin: str
-) -> None:
-    found = changed(roles, named, "wor")
-    assert isinstance(found, Evidence)
-    assert found.origin == origin
-    assert found.quoted == SourceRef("talk", f"c{roles.index(origin) + 1}")
-    assert found.quote == "wor"
+    ]:
+        found = changed(roles, named, "wor")
+        assert isinstance(found, Evidence), roles
+        assert found.origin == origin
+        assert found.quoted == SourceRef("talk", f"c{roles.index(origin) + 1}")
+        assert found.quote == "wor", roles
 
 
 def test_row_71_an_assistants_words_bear_nothing_for_a_user_who_is_cited_too() -> None:
@@ -97,9 +85,8 @@ def test_row_71_an_assistants_words_bear_nothing_for_a_user_who_is_cited_too() -
     assert (found.origin, found.trusted) == ("assistant", False)
 
 
-@pytest.mark.parametrize(
-    ("named", "quote", "why"),
-    [
+def test_row_71_without_a_genuine_quote_there_is_no_evidence() -> None:
+    for named, quote, why in [
         ([], "words 2", "refused_without_source"),
         (["m3"], "words 3", "refused_without_source"),
         (["m9"], "words 2", "refused_without_source"),
@@ -111,12 +98,8 @@ def test_row_71_an_assistants_words_bear_nothing_for_a_user_who_is_cited_too() -
         # Nobody is cited: only the user's words are searched.
         (None, "words 1", "refused_quote"),
         (None, "words 3", "refused_quote"),
-    ],
-)
-def test_row_71_without_a_genuine_quote_there_is_no_evidence(
-    named: list[str] | None, quote: str, why: str
-) -> None:
-    assert changed(["assistant", "user", "system"], named, quote) == why
+    ]:
+        assert changed(["assistant", "user", "system"], named, quote) == why
 
 
 def test_sources_are_the_callers_ids_of_what_was_named() -> None:
@@ -124,12 +107,6 @@ def test_sources_are_the_callers_ids_of_what_was_named() -> None:
     assert found.sources == (SourceRef("talk", "c3"), SourceRef("talk", "c1"))
     assert found.text == "words 3\nwords 1"
     assert found.said_at == NOON + timedelta(minutes=3)
-
-
-def test_unnamed_evidence_has_a_time_and_no_source() -> None:
-    found = heard("user", "assistant").for_new([], None)
-    assert (found.sources, found.text) == ((), "")
-    assert found.said_at == NOON + timedelta(minutes=2)
 
 
 def test_source_text_is_bounded() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hitherto_retrieval.render.values import clean
 from hitherto_shared.text.instructions import overrides_instructions, reads_as_instruction
 
@@ -97,26 +95,26 @@ WISHES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", OVERRIDES)
-def test_row_66_an_override_is_recognised_whoever_says_it(text: str) -> None:
-    assert reads_as_instruction(text)
-    assert overrides_instructions(text)
+def test_row_66_an_override_is_recognised_whoever_says_it() -> None:
+    for text in OVERRIDES:
+        assert reads_as_instruction(text), text
+        assert overrides_instructions(text), text
 
 
-@pytest.mark.parametrize("text", ORDERS)
-def test_row_67_an_order_counts_against_those_who_are_not_the_user(text: str) -> None:
-    assert reads_as_instruction(text)
+def test_row_67_an_order_counts_against_those_who_are_not_the_user() -> None:
+    for text in ORDERS:
+        assert reads_as_instruction(text), text
 
 
-@pytest.mark.parametrize("text", STATEMENTS)
-def test_h5_a_statement_is_no_instruction(text: str) -> None:
-    assert not reads_as_instruction(text)
-    assert not overrides_instructions(text)
+def test_h5_a_statement_is_no_instruction() -> None:
+    for text in STATEMENTS:
+        assert not reads_as_instruction(text), text
+        assert not overrides_instructions(text), text
 
 
-@pytest.mark.parametrize("text", WISHES)
-def test_h5_a_user_s_own_wish_is_a_preference(text: str) -> None:
-    assert not overrides_instructions(text)
+def test_h5_a_user_s_own_wish_is_a_preference() -> None:
+    for text in WISHES:
+        assert not overrides_instructions(text), text
 
 
 def test_row_30_long_text_is_read_in_bounded_steps() -> None:

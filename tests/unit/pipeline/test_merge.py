@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from hitherto_extraction.pipeline.answer import MAX_LABELS
 from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
 
@@ -77,28 +75,34 @@ def test_a_detail_stays_and_is_taken_where_there_is_none() -> None:
     assert merge_update(known(), again(detail="first", said_at=EARLIER)).after.detail == "first"
 
 
-@pytest.mark.parametrize("origin", ["assistant", "tool", "document"])
-def test_lower_trust_only_adds_its_source_to_higher(origin: str) -> None:
-    louder = again(origin=origin, importance=1.0, confidence="high", tags=("admin",))
-    update = merge_update(known(), louder)
-    assert not update.changed
-    assert (update.after.content, update.after.importance) == ("User prefers short answers", 0.5)
-    assert (update.after.origin, update.after.tags, update.after.said_at) == (
-        "user",
-        ("style",),
-        NOON,
-    )
+def test_lower_trust_only_adds_its_source_to_higher() -> None:
+    for origin in ["assistant", "tool", "document"]:
+        louder = again(origin=origin, importance=1.0, confidence="high", tags=("admin",))
+        update = merge_update(known(), louder)
+        assert not update.changed, origin
+        assert (update.after.content, update.after.importance) == (
+            "User prefers short answers",
+            0.5,
+        ), origin
+        assert (update.after.origin, update.after.tags, update.after.said_at) == (
+            "user",
+            ("style",),
+            NOON,
+        ), origin
 
 
-@pytest.mark.parametrize("said_at", [EARLIER, LATER])
-def test_higher_trust_takes_lower_over_entirely(said_at: datetime) -> None:
-    claimed = known(origin="assistant", importance=1.0, confidence="high", detail="claimed")
-    update = merge_update(claimed, again(said_at=said_at, tags=("tone",)))
-    assert (update.after.content, update.after.importance) == ("user prefers short answers!", 0.5)
-    assert (update.after.confidence, update.after.origin, update.after.detail) == (
-        "medium",
-        "user",
-        "",
-    )
-    assert (update.after.tags, update.after.said_at) == (("tone",), said_at)
-    assert "origin" in update.changed
+def test_higher_trust_takes_lower_over_entirely() -> None:
+    for said_at in [EARLIER, LATER]:
+        claimed = known(origin="assistant", importance=1.0, confidence="high", detail="claimed")
+        update = merge_update(claimed, again(said_at=said_at, tags=("tone",)))
+        assert (update.after.content, update.after.importance) == (
+            "user prefers short answers!",
+            0.5,
+        ), said_at
+        assert (update.after.confidence, update.after.origin, update.after.detail) == (
+            "medium",
+            "user",
+            "",
+        ), said_at
+        assert (update.after.tags, update.after.said_at) == (("tone",), said_at)
+        assert "origin" in update.changed, said_at

@@ -5,19 +5,12 @@ Contract: "Identity", "Forgotten stays forgotten", "Trust".
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.caps import ChangeAllowance
-from hitherto_extraction.pipeline.dedupe import Neighbour
-from hitherto_extraction.pipeline.draft import Situation
-from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.plan import make_plan
-from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 from tests.unit.pipeline.situations import (
     BERLIN,
@@ -50,30 +43,23 @@ def test_a_new_statement_becomes_a_memory_with_its_sources() -> None:
     assert [memory_id for memory_id, _ in plan.mentions] == [made.memory_id]
 
 
-@pytest.mark.parametrize(
-    ("said", "begins"), [(None, LATER), (EARLIER, EARLIER), (LATER + timedelta(days=9), LATER)]
-)
-def test_validity_begins_when_it_was_said_or_before(
-    said: datetime | None, begins: datetime
-) -> None:
-    assert planned(new=[new(valid_from=said)]).creations[0].valid_from == begins
+def test_validity_begins_when_it_was_said_or_before() -> None:
+    for said, begins in [(None, LATER), (EARLIER, EARLIER), (LATER + timedelta(days=9), LATER)]:
+        assert planned(new=[new(valid_from=said)]).creations[0].valid_from == begins
 
 
-@pytest.mark.parametrize(
-    ("second", "kind", "count"),
-    [
+def test_b11_equal_words_in_one_reply_are_one_memory() -> None:
+    for second, kind, count in [
         ("ana lives in Berlin!", "fact", 1),
         (BERLIN, "context", 1),
         (BERLIN, "personal", 2),
         ("Ana currently lives in Berlin", "fact", 2),
         ("Ana lives in Munich", "fact", 2),
-    ],
-)
-def test_b11_equal_words_in_one_reply_are_one_memory(second: str, kind: str, count: int) -> None:
-    other = new(1, second, type=kind, source_ids=("m2",))
-    plan = planned(new=[new(0, BERLIN), other], vectors=[[1, 0], [1, 0]])
-    assert (len(plan.creations), plan.repeated) == (count, 2 - count)
-    assert {source.message_id for _, source in plan.sources} == {"c1", "c2"}
+    ]:
+        other = new(1, second, type=kind, source_ids=("m2",))
+        plan = planned(new=[new(0, BERLIN), other], vectors=[[1, 0], [1, 0]])
+        assert (len(plan.creations), plan.repeated) == (count, 2 - count)
+        assert {source.message_id for _, source in plan.sources} == {"c1", "c2"}, second
 
 
 def test_row_67_in_one_reply_the_users_words_take_over_the_assistants() -> None:
@@ -117,10 +103,10 @@ def test_row_75_the_model_may_say_that_it_is_the_same() -> None:
     assert (stated.said["content"], stated.said["repeats"]) == (said.content, True)
 
 
-@pytest.mark.parametrize("status", ["forgotten", "contradicted"])
-def test_the_same_as_what_is_not_current_is_a_memory_of_its_own(status: str) -> None:
-    plan = planned(known(status=status), new=[new(content="Ana has a cat", same_as="e1")])
-    assert [made.item.content for made in plan.creations] == ["Ana has a cat"]
+def test_the_same_as_what_is_not_current_is_a_memory_of_its_own() -> None:
+    for status in ["forgotten", "contradicted"]:
+        plan = planned(known(status=status), new=[new(content="Ana has a cat", same_as="e1")])
+        assert [made.item.content for made in plan.creations] == ["Ana has a cat"], status
 
 
 def test_identity_the_same_words_add_a_source_and_no_version() -> None:
@@ -138,57 +124,31 @@ def test_row_67_an_assistant_only_adds_its_source_to_what_the_user_said() -> Non
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c2"))]
 
 
-def test_two_statements_that_both_repeat_one_memory_make_versions_in_a_row() -> None:
-    before = known(content=BERLIN)
-    near = Neighbour(before.memory_id, "fact", BERLIN, "active", 0.9, NOON)
-    plan = make_plan(
-        Situation(
-            answer=Answer(new=[new(0, BERLIN, tags=("a",)), new(1, BERLIN, tags=("b",))]),
-            witnesses=Witnesses("talk", {"m1": StoredMessage(1, "c1", "user", "", "w", LATER)}),
-            local_memories={}, known={before.memory_id: before}, neighbours={0: [near], 1: [near]},
-            vectors={}, threshold=0.85, room=ChangeAllowance(1),
-        )
-    )  # fmt: skip
-    assert [(c.after.version, c.after.tags) for c in plan.rewrites] == [
-        (2, ("a",)),
-        (3, ("a", "b")),
-    ]
-
-
 # --- what was forgotten --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("said_at", "source"),
-    [(EARLIER, "m1"), (NOON, "m1"), (LATER, "m2")],
-    ids=["older", "same moment", "assistant"],
-)
-def test_forgotten_stays_forgotten(said_at: datetime, source: str) -> None:
-    gone = known(content=BERLIN, status="forgotten")
-    plan = planned(near=[gone], new=[new(source_ids=(source,))], said_at=said_at)
-    assert (plan.creations, plan.rewrites, plan.confirmed) == ([], [], {})
-    assert plan.forgotten_again == 1
-    # It hides the message.
-    assert [memory_id for memory_id, _ in plan.sources] == [gone.memory_id]
+def test_forgotten_stays_forgotten() -> None:
+    for said_at, source in [(EARLIER, "m1"), (NOON, "m1"), (LATER, "m2")]:
+        gone = known(content=BERLIN, status="forgotten")
+        plan = planned(near=[gone], new=[new(source_ids=(source,))], said_at=said_at)
+        assert (plan.creations, plan.rewrites, plan.confirmed) == ([], [], {}), said_at
+        assert plan.forgotten_again == 1, said_at
+        # It hides the message.
+        assert [memory_id for memory_id, _ in plan.sources] == [gone.memory_id], said_at
 
 
-@pytest.mark.parametrize(
-    ("said_at", "source", "cosine", "kept"),
-    [
+def test_row_34_the_same_in_other_words_stays_forgotten_too() -> None:
+    for said_at, source, cosine, kept in [
         (EARLIER, "m1", 0.95, True),
         (LATER, "m2", 0.95, True),
         (LATER, "m1", 0.95, False),
         (EARLIER, "m1", 0.5, False),
-    ],
-)
-def test_row_34_the_same_in_other_words_stays_forgotten_too(
-    said_at: datetime, source: str, cosine: float, kept: bool
-) -> None:
-    gone = known(content="Ana has her home in Berlin", status="forgotten")
-    said = new(source_ids=(source,))
-    plan = planned(near=[gone], new=[said], said_at=said_at, cosine=cosine)
-    assert (plan.forgotten_again, len(plan.creations)) == (kept, not kept)
-    assert reasons(plan) == ["kept_forgotten"] * kept
+    ]:
+        gone = known(content="Ana has her home in Berlin", status="forgotten")
+        said = new(source_ids=(source,))
+        plan = planned(near=[gone], new=[said], said_at=said_at, cosine=cosine)
+        assert (plan.forgotten_again, len(plan.creations)) == (kept, not kept)
+        assert reasons(plan) == ["kept_forgotten"] * kept
 
 
 def test_what_the_user_says_again_later_returns_under_its_id() -> None:
@@ -234,30 +194,19 @@ def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
     assert {memory_id for memory_id, _ in plan.sources} == {before.memory_id}
 
 
-def test_an_update_that_changes_nothing_confirms() -> None:
-    plan = planned(known(), updated=[update(content=f"{LISBON}.", importance=0.5)])
-    assert (plan.rewrites, plan.refusals) == ([], [])
-    assert plan.confirmed == {UUID(int=1): LATER}
-
-
-@pytest.mark.parametrize(
-    ("quote", "sources", "why"),
-    [
+def test_row_71_without_a_genuine_quote_both_wordings_stand() -> None:
+    for quote, sources, why in [
         ("", ("m1",), "refused_without_quote"),
         ("I never said this", ("m1",), "refused_quote"),
         ("I", ("m1",), "refused_quote"),
         (SAID, (), "refused_without_source"),
-    ],
-)
-def test_row_71_without_a_genuine_quote_both_wordings_stand(
-    quote: str, sources: tuple[str, ...], why: str
-) -> None:
-    before = known()
-    plan = planned(before, updated=[update(content=ALFAMA, source_ids=sources, quote=quote)])
-    assert (plan.rewrites, plan.closures, reasons(plan)) == ([], [], [why])
-    (refusal,) = plan.refusals
-    assert (refusal.item, refusal.memory_id) == ("updated_memories[0]", before.memory_id)
-    assert ALFAMA not in refusal.subject
+    ]:
+        before = known()
+        plan = planned(before, updated=[update(content=ALFAMA, source_ids=sources, quote=quote)])
+        assert (plan.rewrites, plan.closures, reasons(plan)) == ([], [], [why])
+        (refusal,) = plan.refusals
+        assert (refusal.item, refusal.memory_id) == ("updated_memories[0]", before.memory_id), quote
+        assert ALFAMA not in refusal.subject, quote
 
 
 def test_row_71_the_words_of_a_refused_update_stand_beside_what_they_may_replace() -> None:
@@ -276,10 +225,10 @@ def test_row_71_a_number_that_nobody_said_makes_no_version() -> None:
     assert [made.may_replace for made in plan.creations] == [(UUID(int=1),)]
 
 
-@pytest.mark.parametrize(("wanted", "becomes"), [(1.0, 0.7), (0.6, 0.6), (0.0, 0.3), (0.4, 0.4)])
-def test_row_71_importance_moves_by_steps(wanted: float, becomes: float) -> None:
-    (change,) = planned(known(importance=0.5), updated=[update(importance=wanted)]).rewrites
-    assert change.after.importance == pytest.approx(becomes)
+def test_row_71_importance_moves_by_steps() -> None:
+    for wanted, becomes in [(1.0, 0.7), (0.6, 0.6), (0.0, 0.3), (0.4, 0.4)]:
+        (change,) = planned(known(importance=0.5), updated=[update(importance=wanted)]).rewrites
+        assert change.after.importance == pytest.approx(becomes)
 
 
 def test_updates_over_the_cap_stand_beside() -> None:
@@ -321,18 +270,6 @@ def test_row_67_trust_decides_what_may_change(
     plan = planned(before, **changed)
     assert bool(plan.rewrites or plan.closures) == allowed
     assert len(plan.refusals) == (not allowed)
-
-
-def test_what_the_user_asks_to_forget_is_forgotten() -> None:
-    before = known()
-    plan = planned(before, forgotten=[forgotten()])
-    (change,) = plan.rewrites
-    assert (change.action, change.after.status, change.after.version) == (
-        "forgotten",
-        "forgotten",
-        2,
-    )
-    assert change.after.content == LISBON
 
 
 def test_row_38_a_request_to_forget_from_before_it_was_said_again_is_late() -> None:

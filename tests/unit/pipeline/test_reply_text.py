@@ -17,6 +17,7 @@ from hitherto_extraction.provider.reply_text import (
     only_reasons,
     read_object,
 )
+from tests.refusing import refusing
 
 ANSWER = {
     "new_memories": [
@@ -39,17 +40,13 @@ BARE = {
     "unopened think": f"The user moved.\n</think>\n{JSON}",
     "think with a draft": f"<think>Perhaps {DRAFT}? No.</think>{JSON}",
     "think with half a draft": f'<think>Perhaps {{"new_memories": [ "</think>{JSON}',
-    "thinking": f"<thinking>a</thinking>{JSON}",
     "mistral": f"[THINK]Perhaps {DRAFT}[/THINK]{JSON}",
     "kimi": f"◁think▷a◁/think▷{JSON}",
     "gpt-oss": "<|channel|>analysis<|message|>Let me see.<|end|><|start|>assistant"
     f"<|channel|>final<|message|>{JSON}<|return|>",
     "gpt-oss, final alone": f"<|channel|>final<|message|>{JSON}",
     "chatml": f"{JSON}<|im_end|>",
-    "llama": f"{JSON}<|eot_id|>",
     "deepseek": f"{JSON}<｜end▁of▁sentence｜>",
-    "several ends": f"{JSON}</s>\n<|endoftext|> ",
-    "gemma": f"{JSON}<end_of_turn>\n",
     "answer tag": f"<answer>{JSON}</answer>",
 }
 
@@ -58,17 +55,14 @@ WRAPPED = {
     "think before a tag": f"<think>{DRAFT}</think><output>{JSON}</output> I hope this helps.",
     "fence": f"```json\n{JSON}\n```",
     "fence without a label": f"```\n{PRETTY}\n```",
-    "tildes": f"~~~json\n{JSON}\n~~~",
     "fence on one line": f"```json {JSON} ```",
     "think and fence": f"<think>a</think>\n```json\n{PRETTY}\n```",
     "prose and fence": f"Here is the result:\n```json\n{JSON}\n```",
-    "fence and prose": f"```json\n{JSON}\n```\nI hope this helps!",
     "prose before": f"Sure! {JSON}",
     "prose after": f"{JSON} I hope this helps",
     "prose with braces": f"I looked {{as asked}} and {{'found'}}: {JSON}",
     "think and prose": f"<think>Perhaps {DRAFT}</think>Here you are: {JSON} Bye.",
     "unopened think and prose": f"Perhaps {DRAFT}</think> The answer: {JSON}",
-    "twice the same": f"{JSON}\n{JSON}",
     "draft and fence": f"First I thought {DRAFT}. Then:\n```json\n{JSON}\n```",
     "JSON string": json.dumps(JSON),
     "list of one": f"[{JSON}]",
@@ -86,88 +80,73 @@ LIBERTIES = {
 }
 
 
-@pytest.mark.parametrize("name", BARE)
-def test_row_79_reasoning_and_marks_around_an_answer_do_no_harm(name: str) -> None:
-    assert read_object(BARE[name], KEYS) == (ANSWER, False)
+def test_row_79_reasoning_and_marks_around_an_answer_do_no_harm() -> None:
+    for name, text in BARE.items():
+        assert read_object(text, KEYS) == (ANSWER, False), name
+        nothing = text.replace(JSON, NOTHING).replace(PRETTY, NOTHING)
+        assert read_answer(nothing, messages=[], memories=[]).new == [], name
 
 
-@pytest.mark.parametrize("name", WRAPPED)
-def test_row_79_an_answer_in_a_wrapper_is_read(name: str) -> None:
-    assert read_object(WRAPPED[name], KEYS) == (ANSWER, True)
+def test_row_79_small_liberties_with_json_are_taken() -> None:
+    for name, text in LIBERTIES.items():
+        found, wrapped = read_object(text, KEYS)
+        content = " ".join(found["new_memories"][0]["content"].split())
+        assert (content, wrapped) == ("Lives in “Porto” {x}", False), name
 
 
-@pytest.mark.parametrize("name", LIBERTIES)
-def test_row_79_small_liberties_with_json_are_taken(name: str) -> None:
-    found, wrapped = read_object(LIBERTIES[name], KEYS)
+def test_row_26_an_answer_in_a_wrapper_is_read_and_nothing_in_it_is_no_nothing() -> None:
+    for name, wrapped in WRAPPED.items():
+        text = wrapped
+        assert read_object(text, KEYS) == (ANSWER, True), name
+        for said, instead in (
+            (json.dumps(JSON)[1:-1], json.dumps(NOTHING)[1:-1]),
+            (JSON, NOTHING),
+            (json.dumps(ANSWER), NOTHING),
+            (PRETTY, NOTHING),
+            (json.dumps(json.dumps(JSON)), json.dumps(NOTHING)),
+            (JSON[:-2], '{"new_memories": ['),
+        ):
+            text = text.replace(said, instead)
 
-    assert " ".join(found["new_memories"][0]["content"].split()) == "Lives in “Porto” {x}"
-    assert not wrapped
-
-
-@pytest.mark.parametrize("name", BARE)
-def test_row_26_a_thinking_model_may_say_that_there_is_nothing(name: str) -> None:
-    text = BARE[name].replace(JSON, NOTHING).replace(PRETTY, NOTHING)
-
-    assert read_answer(text, messages=[], memories=[]).new == []
-
-
-@pytest.mark.parametrize("name", WRAPPED)
-def test_row_26_nothing_in_a_wrapper_is_no_nothing(name: str) -> None:
-    text = WRAPPED[name]
-    for said, instead in (
-        (json.dumps(JSON)[1:-1], json.dumps(NOTHING)[1:-1]),
-        (JSON, NOTHING),
-        (json.dumps(ANSWER), NOTHING),
-        (PRETTY, NOTHING),
-        (json.dumps(json.dumps(JSON)), json.dumps(NOTHING)),
-        (JSON[:-2], '{"new_memories": ['),
-    ):
-        text = text.replace(said, instead)
-
-    with pytest.raises(UnusableAnswer):
-        read_answer(text, messages=[], memories=[])
+        with pytest.raises(UnusableAnswer), refusing(name):
+            read_answer(text, messages=[], memories=[])
 
 
-@pytest.mark.parametrize("length", range(12, len(JSON), 7))
-@pytest.mark.parametrize("before", ["", "<think>a</think>", "```json\n", "Sure: "])
-def test_row_80_json_that_ends_inside_is_cut_off(before: str, length: int) -> None:
-    with pytest.raises(CutOffAnswer):
-        read_object(before + JSON[:length], KEYS)
+def test_row_80_json_that_ends_inside_is_cut_off() -> None:
+    for before in ["", "<think>a</think>", "```json\n", "Sure: "]:
+        for length in range(12, len(JSON), 7):
+            with pytest.raises(CutOffAnswer), refusing(before + JSON[:length]):
+                read_object(before + JSON[:length], KEYS)
 
 
-@pytest.mark.parametrize("text", ["<think>Let me", f"<think>Perhaps {DRAFT} or", "[THINK] hm"])
-def test_row_80_reasoning_that_does_not_end_is_cut_off(text: str) -> None:
-    with pytest.raises(CutOffAnswer):
-        read_object(text, KEYS)
-    assert only_reasons(text)
+def test_row_80_reasoning_that_does_not_end_is_cut_off() -> None:
+    for text in ["<think>Let me", f"<think>Perhaps {DRAFT} or", "[THINK] hm"]:
+        with pytest.raises(CutOffAnswer), refusing(text):
+            read_object(text, KEYS)
+        assert only_reasons(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "only"),
-    [("", True), (" \n", True), ("<think>a</think>\n", True), (JSON, False), ("No.", False)],
-)
-def test_row_80_a_reply_without_room_for_its_answer_is_told(text: str, only: bool) -> None:
-    assert only_reasons(text) == only
+def test_row_80_a_reply_without_room_for_its_answer_is_told() -> None:
+    for text, only in [
+        ("", True),
+        (" \n", True),
+        ("<think>a</think>\n", True),
+        (JSON, False),
+        ("No.", False),
+    ]:
+        assert only_reasons(text) == only
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I am sorry, I cannot help with that.",
-        "",
-        "[]",
-        "null",
-        'Use { and } as in {this} or {"that"}.',
-        f"{JSON} or perhaps {DRAFT}",
-        f"[{JSON}, {DRAFT}]",
+def test_row_26_what_is_no_single_answer_stays_unusable() -> None:
+    for text in [
+        "I am sorry, I cannot help with that.", "", "[]", "null",
+        'Use { and } as in {this} or {"that"}.', f"{JSON} or perhaps {DRAFT}", f"[{JSON}, {DRAFT}]",
         json.dumps({"a": ANSWER, "b": json.loads(DRAFT)}),
         '{"new_memories": [{"content": "a", "content": "b"}]}',
-    ],
-)
-def test_row_26_what_is_no_single_answer_stays_unusable(text: str) -> None:
-    with pytest.raises(UnusableAnswer) as caught:
-        read_answer(text, messages=[], memories=[])
-    assert not isinstance(caught.value, CutOffAnswer)
+    ]:  # fmt: skip
+        with pytest.raises(UnusableAnswer) as caught, refusing(text):
+            read_answer(text, messages=[], memories=[])
+        assert not isinstance(caught.value, CutOffAnswer), text
 
 
 def test_a_tag_inside_a_content_is_a_part_of_it() -> None:

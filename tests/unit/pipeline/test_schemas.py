@@ -6,11 +6,8 @@ JSON Schema only: the schemas keep to what all of them take.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from hitherto_extraction.consolidation import merge_model as consolidation
 from hitherto_extraction.pipeline import prompt as extraction
@@ -38,22 +35,24 @@ def parts(schema: Any, depth: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
         yield from parts(inner, depth)
 
 
-@pytest.mark.parametrize("version", SCHEMAS)
-def test_every_text_list_and_object_has_an_end(version: str) -> None:
-    for part, depth in parts(SCHEMAS[version]):
-        assert part.keys() <= KNOWN
-        assert depth <= 5
-        kind = part.get("type")
-        if kind == "string":
-            assert "enum" in part or 0 < part["maxLength"] < MOST
-        elif kind == "array":
-            assert 0 < part["maxItems"] < MOST
-        elif kind == "object":
-            assert part["additionalProperties"] is False
-            assert part["properties"]
-            assert set(part.get("required", ())) <= part["properties"].keys()
-        else:
-            assert kind in ("number", "boolean", ["integer", "null"]) or "anyOf" in part
+def test_every_text_list_and_object_has_an_end() -> None:
+    for version, schema in SCHEMAS.items():
+        for part, depth in parts(schema):
+            assert part.keys() <= KNOWN, version
+            assert depth <= 5, version
+            kind = part.get("type")
+            if kind == "string":
+                assert "enum" in part or 0 < part["maxLength"] < MOST, version
+            elif kind == "array":
+                assert 0 < part["maxItems"] < MOST, version
+            elif kind == "object":
+                assert part["additionalProperties"] is False, version
+                assert part["properties"], version
+                assert set(part.get("required", ())) <= part["properties"].keys(), version
+            else:
+                assert kind in ("number", "boolean", ["integer", "null"]) or "anyOf" in part, (
+                    version
+                )
 
 
 def test_what_the_schema_allows_the_parser_takes() -> None:
@@ -78,9 +77,3 @@ def test_a_quote_that_the_schema_allows_is_short_enough_to_be_one() -> None:
         assert change["properties"]["quote"]["maxLength"] <= MAX_QUOTE
         assert "source_message_ids" in change["properties"]
     assert set(keys) == set(KEYS) - {"profile"}
-
-
-def test_the_prompt_and_its_schema_stay_short() -> None:
-    """4 characters a token, the usual estimate for English and JSON."""
-    schema = json.dumps(SCHEMAS[extraction.VERSION], separators=(",", ":"))
-    assert (len(extraction._SYSTEM) + len(schema)) / 4 <= 2_600

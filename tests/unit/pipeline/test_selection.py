@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import pytest
-
-from hitherto_extraction.pipeline.selection import entities_named, joined, tags_named, within
+from hitherto_extraction.pipeline.selection import entities_named, tags_named, within
 from hitherto_extraction.storage.mentioned import EntityNames
 from hitherto_shared.model_api import estimate_tokens
 from hitherto_shared.text.normalise import fold
@@ -21,26 +19,21 @@ def names(*spellings: str) -> list[EntityNames]:
     return [EntityNames(A, fold(first), others)]
 
 
-@pytest.mark.parametrize(
-    ("spellings", "text"),
-    [
+def test_an_entity_is_found_in_any_spelling() -> None:
+    for spellings, text in [
         (["Zoë"], "I phoned zoe yesterday."),
         (["Zoe", "Zoë M."], "ZOË M. was there"),
         (["Hà Nội"], "hôm qua tôi ở ha noi"),
         (["Acme Corp."], "working for ACME corp, since May"),
         (["佐藤"], "昨日佐藤さんに会いました"),
         (["C-3PO"], "the droid c-3po is here"),
-    ],
-)
-def test_an_entity_is_found_in_any_spelling(spellings: list[str], text: str) -> None:
-    assert entities_named(text, names(*spellings)) == [A]
+    ]:
+        assert entities_named(text, names(*spellings)) == [A]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("Ann", "planning the annual fair"), ("Al", "always"), ("...", "...")]
-)
-def test_a_part_of_a_word_is_no_name(name: str, text: str) -> None:
-    assert entities_named(text, names(name)) == []
+def test_a_part_of_a_word_is_no_name() -> None:
+    for name, text in [("Ann", "planning the annual fair"), ("Al", "always"), ("...", "...")]:
+        assert entities_named(text, names(name)) == []
 
 
 def test_tags_are_named_by_all_their_words() -> None:
@@ -48,12 +41,6 @@ def test_tags_are_named_by_all_their_words() -> None:
     assert tags_named(query_terms("I brew coffee"), tags) == ["coffee_brewing", "coffee"]
     assert tags_named(query_terms("Tôi thích cà phê"), tags) == ["cà_phê"]
     assert tags_named([], tags) == []
-
-
-def test_what_stands_in_several_lists_comes_first() -> None:
-    assert joined([[A, B, C], [C], []])[0] == C
-    assert joined([[A], [B], [D]]) == [A, B, D]
-    assert joined([[], [], []]) == []
 
 
 def test_memories_keep_within_the_tokens() -> None:

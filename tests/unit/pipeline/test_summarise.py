@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from hitherto_extraction.pipeline.summarise import FIELDS, merge_summary
 from hitherto_shared.models import Summary
 
@@ -26,39 +24,17 @@ HELD = Summary(
 )
 
 
-@pytest.mark.parametrize("nothing", [None, "", "  ", [], {}, 7, [None, "", 3], "\ud800"])
-def test_what_says_nothing_keeps_what_is_held(nothing: Any) -> None:
-    patch = dict.fromkeys(FIELDS, nothing)
-    merged = merge_summary(HELD, patch, first_user_words="hi")
-    assert merged.title == HELD.title
-    assert merged.summary == HELD.summary
-    assert merged.outcome == "resolved"
-    assert merged.key_topics == HELD.key_topics
-    assert merged.technical_topics == HELD.technical_topics
-    assert merged.followup_suggestions == HELD.followup_suggestions
-
-
-def test_what_is_given_replaces_what_is_held() -> None:
-    patch = {
-        "title": " Compose \n files ",
-        "summary": " And compose. ",
-        "outcome": "NEEDS_FOLLOWUP",
-        "key_topics": ["compose", "Compose", " yaml "],
-        "technical_topics": ["yaml"],
-        "followup_suggestions": ["Write a file"],
-    }
-    merged = merge_summary(HELD, patch, first_user_words="hi")
-    assert merged.title == "Compose files"
-    assert merged.summary == "And compose."
-    assert merged.outcome == "needs_followup"
-    assert merged.key_topics == ("compose", "yaml")
-    assert merged.technical_topics == ("yaml",)
-    assert merged.followup_suggestions == ("Write a file",)
-
-
-def test_an_unknown_outcome_is_left_out() -> None:
-    assert merge_summary(HELD, {"outcome": "done"}, first_user_words="").outcome == "resolved"
-    assert merge_summary(None, {"outcome": "done"}, first_user_words="").outcome == "ongoing"
+def test_what_says_nothing_keeps_what_is_held() -> None:
+    empty: list[Any] = [None, "", "  ", [], {}, 7, [None, "", 3], "\ud800"]
+    for nothing in empty:
+        patch = dict.fromkeys(FIELDS, nothing)
+        merged = merge_summary(HELD, patch, first_user_words="hi")
+        assert merged.title == HELD.title, nothing
+        assert merged.summary == HELD.summary, nothing
+        assert merged.outcome == "resolved", nothing
+        assert merged.key_topics == HELD.key_topics, nothing
+        assert merged.technical_topics == HELD.technical_topics, nothing
+        assert merged.followup_suggestions == HELD.followup_suggestions, nothing
 
 
 def test_the_bounds_hold() -> None:
@@ -76,9 +52,8 @@ def test_the_bounds_hold() -> None:
     assert {len(item) for item in merged.key_topics + merged.followup_suggestions} == {100}
 
 
-@pytest.mark.parametrize(
-    ("words", "title"),
-    [
+def test_a_title_is_made_of_the_first_words_of_the_user() -> None:
+    for words, title in [
         ("Còn trong Node.js thì sao?", "Còn trong Node.js thì sao?"),
         (
             "one two three four five six seven eight nine ten eleven",
@@ -88,7 +63,5 @@ def test_the_bounds_hold() -> None:
         ("", "Conversation"),
         (" \n ", "Conversation"),
         ("a\x00b \ud800", "a b"),
-    ],
-)
-def test_a_title_is_made_of_the_first_words_of_the_user(words: str, title: str) -> None:
-    assert merge_summary(None, {"title": ""}, first_user_words=words).title == title
+    ]:
+        assert merge_summary(None, {"title": ""}, first_user_words=words).title == title

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,10 +11,18 @@ from uuid import UUID
 import pytest
 
 from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes
-from hitherto_extraction.reconciliation.reply import DoubtfulItem, Proposals, ReplacedItem, SameItem
+from hitherto_extraction.provider.reply_text import UnusableAnswer
+from hitherto_extraction.reconciliation.reply import (
+    DoubtfulItem,
+    Proposals,
+    ReplacedItem,
+    SameItem,
+    read_reply,
+)
 from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.reconciliation import MemoryLinks
+from tests.refusing import refusing
 
 MAY = datetime(2026, 5, 4, tzinfo=UTC)
 LATER = MAY + timedelta(days=100)
@@ -67,22 +76,20 @@ def test_what_is_right_is_carried_out() -> None:
     assert settle(SAME, rows()).joins == {NEW: OLD}
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
+def test_nothing_else_is_doubted() -> None:
+    cases: list[Any] = [
         ({"memory_id": COMMUTE, "type": "learning"}, "refused_past"),
         ({"memory_id": COMMUTE, "valid_to": LATER}, "refused_past"),
         ({"memory_id": COMMUTE, "doubtful": True}, "refused_unchanged"),
         ({"memory_id": COMMUTE, "said_at": LATER}, "refused_late"),
         ({"memory_id": COMMUTE, "status": "achieved"}, "refused_unknown"),
         ({"memory_id": NEW, "origin": "assistant"}, "refused_by_trust"),
-    ],
-)
-def test_nothing_else_is_doubted(changed: dict[str, Any], why: str) -> None:
-    memory_id = changed.pop("memory_id")
-    before = rows().known[memory_id]
-    made = settle(DOUBTED, rows(memories={memory_id: replace(before, **changed)}))
-    assert (made.doubts, reasons(made)) == ([], [why])
+    ]
+    for changed, why in cases:
+        memory_id = changed.pop("memory_id")
+        before = rows().known[memory_id]
+        made = settle(DOUBTED, rows(memories={memory_id: replace(before, **changed)}))
+        assert (made.doubts, reasons(made)) == ([], [why])
 
 
 def test_what_has_ended_is_a_cause_from_its_end_on() -> None:
@@ -93,12 +100,6 @@ def test_what_has_ended_is_a_cause_from_its_end_on() -> None:
     assert (doubt.because, doubt.since) == (NEW, LATER)
     late = replace(rows().known[COMMUTE], said_at=LATER)
     assert reasons(settle(DOUBTED, rows(memories={NEW: ended, COMMUTE: late}))) == ["refused_late"]
-
-
-def test_a_problem_may_be_over() -> None:
-    commute = replace(rows().known[COMMUTE], type="problem")
-    (doubt,) = settle(DOUBTED, rows(memories={COMMUTE: commute})).doubts
-    assert doubt.memory_id == COMMUTE
 
 
 def test_a_reason_that_gives_orders_or_tells_secrets_is_left_out() -> None:
@@ -151,3 +152,53 @@ def test_a_pair_that_was_named_settles_at_the_same_moment_too() -> None:
     assert reasons(settle(REPLACED, rows(memories=pair))) == ["refused_late"]
     links = {**rows().links, NEW: MemoryLinks(NEW, (OLD,), (), None)}
     assert settle(REPLACED, rows(memories=pair, links=links)).endings == {OLD: NEW}
+
+
+# Reading what a reconciliation proposes.
+
+
+SHOWN = ("e1", "e2", "e3")
+
+
+def read(**lists: Any) -> Proposals:
+    """Read a reply with these lists."""
+    return read_reply(json.dumps(lists), SHOWN)
+
+
+def test_ids_may_stand_in_brackets() -> None:
+    found = read(
+        same=[{"keep": "[e1]", "others": ["e2"]}],
+        replaced=[{"old": "e2", "new": "[ e3 ]"}],
+        doubtful=[{"id": "e1", "because": "e3", "reason": " moved\nto Kassel "}],
+        certain=["[e2]", "e2"],
+    )
+    assert (found.same[0].keep, found.same[0].others) == ("e1", ("e2",))
+    assert (found.replaced[0].old, found.replaced[0].new) == ("e2", "e3")
+    assert found.doubtful[0].reason == "moved to Kassel"
+    assert (found.certain, found.dropped) == (("e2",), 0)
+
+
+def test_a_bad_item_is_dropped_and_costs_no_other() -> None:
+    for item in [
+        {"keep": "e1", "others": ["e9"]},
+        {"keep": "e1", "others": ["e1"]},
+        {"keep": "e9", "others": ["e1"]},
+        {"keep": "e1", "others": "e2"},
+        "e1",
+        None,
+    ]:
+        found = read(same=[item, {"keep": "e1", "others": ["e2"]}])
+        assert (len(found.same), found.dropped) == (1, 1), item
+
+
+def test_a_reply_without_anything_usable_is_asked_for_again() -> None:
+    for text in [
+        "",
+        "nothing",
+        "{}",
+        "[]",
+        '{"same": {}}',
+        '{"replaced": [{"old": "e8", "new": "e1"}]}',
+    ]:
+        with pytest.raises(UnusableAnswer), refusing(text):
+            read_reply(text, SHOWN)

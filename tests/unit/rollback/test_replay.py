@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import pytest
-
-from hitherto_extraction.pipeline.profile import MAX_BYTES
 from hitherto_extraction.pipeline.profile_changes import ValueChange
 from hitherto_extraction.rollback import profile as of_profile
 from hitherto_extraction.rollback.replay import replay
@@ -115,38 +111,30 @@ def test_a_lower_voice_stands_alone_and_an_order_waits_for_review() -> None:
     assert (held["status"], held["content"]) == ("active", "The user likes jazz")
 
 
-@pytest.mark.parametrize(("gone", "status"), [((), "contradicted"), ((OTHER,), "active")])
-def test_nothing_is_closed_by_what_is_gone(gone: tuple[UUID, ...], status: str) -> None:
-    words = {"status": "contradicted", "valid_to": NOON.isoformat(), "superseded_by": str(OTHER)}
-    closed = StoredStatement(
-        UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
-    )
-    held = replay([version(1), version(2)], [said(1), closed], gone=gone)
-    assert held is not None
-    assert held["status"] == status
-
-
-@pytest.mark.parametrize(
-    ("gone", "by"), [((), LATE), ((LATE,), OTHER), ((OTHER,), LATE), ((LATE, OTHER), None)]
-)
-def test_what_came_late_ends_by_the_first_that_is_left(
-    gone: tuple[UUID, ...], by: UUID | None
-) -> None:
-    ends = {OTHER: NOON + timedelta(days=2), LATE: NOON + timedelta(days=1)}
-    ended_by = [[str(other), at.isoformat()] for other, at in ends.items()]
-    spoken = said(1, status="contradicted", ended_by=ended_by)
-    held = replay([version(1, status="contradicted")], [spoken], gone=gone)
-    assert held is not None
-    assert (held["superseded_by"], held["valid_to"]) == (by, ends.get(by) if by else None)
-    assert held["status"] == ("contradicted" if by else "active")
-
-
-def test_statements_from_before_all_endings_were_named_still_end() -> None:
-    spoken = said(1, status="contradicted", superseded_by=str(OTHER), valid_to=NOON.isoformat())
-    for gone, status in (((), "contradicted"), ((OTHER,), "active")):
-        held = replay([version(1)], [spoken], gone=gone)
-        assert held is not None
+def test_nothing_is_closed_by_what_is_gone() -> None:
+    for gone, status in [((), "contradicted"), ((OTHER,), "active")]:
+        words = {
+            "status": "contradicted",
+            "valid_to": NOON.isoformat(),
+            "superseded_by": str(OTHER),
+        }
+        closed = StoredStatement(
+            UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
+        )
+        held = replay([version(1), version(2)], [said(1), closed], gone=gone)
+        assert held is not None, gone
         assert held["status"] == status
+
+
+def test_what_came_late_ends_by_the_first_that_is_left() -> None:
+    for gone, by in [((), LATE), ((LATE,), OTHER), ((OTHER,), LATE), ((LATE, OTHER), None)]:
+        ends = {OTHER: NOON + timedelta(days=2), LATE: NOON + timedelta(days=1)}
+        ended_by = [[str(other), at.isoformat()] for other, at in ends.items()]
+        spoken = said(1, status="contradicted", ended_by=ended_by)
+        held = replay([version(1, status="contradicted")], [spoken], gone=gone)
+        assert held is not None, gone
+        assert (held["superseded_by"], held["valid_to"]) == (by, ends.get(by) if by else None)
+        assert held["status"] == ("contradicted" if by else "active")
 
 
 def test_what_a_hand_changed_stays() -> None:
@@ -199,66 +187,6 @@ def of(number: int, job: int | None = 1, **fields: Any) -> StoredVersion:
     return StoredVersion(number, UUID(int=job) if job else None, NOON, content(**fields))
 
 
-def test_a_profile_keeps_no_shells_of_what_is_gone() -> None:
-    versions = [of(1, facts={"personal": {"role": "king"}})]
-    gone = rebuilt(versions, [patched(1, facts={"personal": {"role": "king"}}, taken=True)])
-    assert (gone.facts, gone.version) == ({}, 9)
-    assert rebuilt(versions, [], 1).facts == {}
-
-
-def test_a_hand_keeps_what_it_gave_and_nothing_that_was_there() -> None:
-    versions = [
-        of(1, current_projects=["poison"], facts={"personal": {"role": "king"}}),
-        of(
-            2,
-            None,
-            current_projects=["poison", "mine"],
-            facts={"personal": {"role": "king", "name": "Ana"}},
-            access_level="board",
-        ),
-    ]
-    words: dict[str, Any] = {
-        "current_projects": ["poison"],
-        "facts": {"personal": {"role": "king"}},
-    }
-    profile = rebuilt(versions, [patched(1, **words, taken=True)])
-    assert list(profile.current_projects) == ["mine"]
-    assert profile.facts == {"personal": {"name": "Ana"}}
-    assert profile.access_level == "board"
-
-
-def test_a_profile_that_would_become_too_large_loses_its_oldest_values() -> None:
-    """A large value comes back where a small one took its place, beside what a hand added."""
-    large, more = "x" * 40_000, "y" * 40_000
-    versions = [
-        of(1, facts={"story": large}),
-        of(2, facts={"story": "short"}),
-        of(3, None, facts={"story": "short", "notes": more}),
-    ]
-    profile = rebuilt(
-        versions,
-        [
-            patched(1, facts={"story": large}),
-            patched(2, facts={"story": "short"}, hours=1, taken=True),
-        ],
-    )
-    assert len(json.dumps(profile.facts)) <= MAX_BYTES
-    assert "notes" in profile.facts
-
-
-def test_words_of_a_hand_hold_from_its_version_on_when_their_source_is_taken() -> None:
-    later = NOON + timedelta(days=30)
-    versions = [version(1), version(2, None, content="The user likes opera", valid_from=later)]
-    held = replay(versions, [said(1, taken=True)])
-    assert held is not None
-    assert held["content"] == "The user likes opera"
-    assert (held["valid_from"], held["origin"]) == (later, "user")
-    unchanged = [version(1), version(2, None, content="The user likes opera")]
-    held = replay(unchanged, [said(1, taken=True)])
-    assert held is not None
-    assert held["valid_from"] == NOON
-
-
 def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
     """Nothing is cut out of sentences: the newest entry of the sources that are left stands."""
     first, second = "The user grows roses", "The user grows roses with Lan"
@@ -281,40 +209,15 @@ def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
     assert told(1, 2, 3) is None
 
 
-def test_row_72_a_repetition_in_other_words_states_it_alone_once_the_first_is_gone() -> None:
-    other = "The user is fond of jazz"
-    repeated = said(2, other, hours=1, made=False, repeats=True)
-    held = replay([version(1)], [said(1), replace(repeated, version=1)])
-    assert held is not None
-    assert held["content"] == "The user likes jazz"
-    held = replay([version(1)], [said(1, taken=True), replace(repeated, version=1)])
-    assert held is not None
-    assert held["content"] == other
-
-
-@pytest.mark.parametrize(("taken", "status"), [(False, "forgotten"), (True, "active")])
-def test_a_request_to_forget_is_taken_back_too(taken: bool, status: str) -> None:
-    words = {"status": "forgotten", "valid_to": NOON.isoformat(), "superseded_by": None}
-    asked = StoredStatement(
-        UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, taken
-    )
-    held = replay([version(1), version(2, status="forgotten")], [said(1), asked])
-    assert held is not None
-    assert (held["status"], held["content"]) == (status, "The user likes jazz")
-
-
-@pytest.mark.parametrize("hours", [-1, 30])
-def test_what_was_forgotten_comes_back_only_by_what_was_said_later(hours: int) -> None:
-    words = {"status": "forgotten", "valid_to": NOON.isoformat(), "superseded_by": None}
-    asked = StoredStatement(
-        UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
-    )
-    held = replay(
-        [version(1), version(2, status="forgotten"), version(3)],
-        [said(1), asked, said(3, hours=hours)],
-    )
-    assert held is not None
-    assert held["status"] == ("active" if hours > 0 else "forgotten")
+def test_a_request_to_forget_is_taken_back_too() -> None:
+    for taken, status in [(False, "forgotten"), (True, "active")]:
+        words = {"status": "forgotten", "valid_to": NOON.isoformat(), "superseded_by": None}
+        asked = StoredStatement(
+            UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, taken
+        )
+        held = replay([version(1), version(2, status="forgotten")], [said(1), asked])
+        assert held is not None, taken
+        assert (held["status"], held["content"]) == (status, "The user likes jazz")
 
 
 def changed(number: int, path: str, value: Any, *, ended: bool = False, **more: Any) -> Any:

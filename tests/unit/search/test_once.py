@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 
-from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
+from hitherto_retrieval.search.deduplication import each_once, for_a_prompt
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate
@@ -61,15 +60,6 @@ def test_a_message_gives_way_only_to_a_memory_that_holds_its_words() -> None:
     assert names(each_once([moved, said(2, "I moved to Glasgow last week")], 9)) == [UUID(int=2)]
 
 
-def test_siblings_learnt_from_one_message_never_hide_each_other() -> None:
-    hits = [
-        fact(1, "Bao bought a new Prius.", 1),
-        fact(2, "Bao sold the old Prius.", 1),
-        fact(3, "Bao bought a new Prius.", 1),
-    ]
-    assert names(each_once(hits, 9)) == [UUID(int=1), UUID(int=2), UUID(int=3)]
-
-
 def test_what_the_assistant_answered_to_the_same_question_is_no_answer() -> None:
     def at(
         number: int, text: str, role: str = "user", name: str = "", answers: int | None = None
@@ -99,16 +89,6 @@ def test_what_the_assistant_answered_to_the_same_question_is_no_answer() -> None
 @pytest.mark.parametrize(
     ("query", "asked", "reply"),
     [
-        (
-            "What is my sister's hamster called?",
-            "What is the name of my sister's hamster?",
-            "I'm sorry, I don't know the name of your sister's hamster.",
-        ),
-        (
-            "Wie heißt das Fett für die Lager?",
-            "Wie hieß nochmal das Fett für die Lager?",
-            "Das weiß ich leider nicht, welches Fett für die Lager genommen wird.",
-        ),
         (
             "Con mèo của mình tên gì?",
             "Tên con mèo của mình là gì?",
@@ -150,12 +130,6 @@ def test_what_has_no_source_stays() -> None:
     assert names(each_once(hits, 2)) == ["m1", "c1"]
 
 
-def test_only_memories_and_messages_together_can_repeat_each_other() -> None:
-    assert repeats(["memory", "message", "summary"])
-    assert not repeats(["memory", "summary", "document"])
-    assert not repeats(["message"])
-
-
 def test_the_question_itself_and_commands_are_no_answers() -> None:
     hits = [
         said(1, "where do I live, now"),
@@ -167,35 +141,3 @@ def test_the_question_itself_and_commands_are_no_answers() -> None:
     assert names(for_a_prompt(hits, "Where do I live now?")) == ["m2", UUID(int=1), "m4"]
     # Where nothing was asked, nothing is repeated.
     assert names(for_a_prompt(hits)) == ["m1", "m2", UUID(int=1), "m4"]
-
-
-def test_a_message_is_read_once_and_recognised_afterwards() -> None:
-    found = [said(1, "The ferry to Bodø leaves at nine."), learnt(1)]
-    assert to_be_read(found) == len("The ferry to Bodø leaves at nine.")
-    for_a_prompt(found, "Where?")
-    assert to_be_read(found) == 0
-
-
-def test_a_reply_that_is_held_is_judged_as_one_that_is_read() -> None:
-    texts = [
-        "I do not know where you live.",
-        "You live in Porto since the 9th of March.",
-        "Sorry, neither the ferry to Bodø nor the harbour, the captain, the crew and its cargo.",
-        "去年の十月の売上はわかりません。",
-        "Xin lỗi, mình không biết con mèo của bạn tên là gì.",
-    ]
-    held = [
-        Message("c1", f"m{n}", "assistant", "", each, AT, memo={}) for n, each in enumerate(texts)
-    ]
-    for query in (
-        *texts,
-        " ".join(texts),
-        "Where do I live?",
-        "Is the ferry late?",
-        "売上は？",
-        "?",
-    ):
-        for _ in range(2):
-            read = [Hit(replace(each, memo=None), 0.5) for each in held]
-            kept = names(for_a_prompt([Hit(each, 0.5) for each in held], query))
-            assert kept == names(for_a_prompt(read, query))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -73,48 +72,16 @@ def test_d4_the_worked_example_of_the_document_is_0_827() -> None:
     }
 
 
-def test_d4_everything_at_its_best_sums_to_1_2_and_nothing_to_0() -> None:
-    best = item(
-        kind="document",
-        happened_at=NOW,
-        source_type="outlook",
-        cosine=1.0,
-        entities=9,
-        text_rank=50,
-    )
-    assert only(best).score == pytest.approx(1.2)
-    assert only(item(cosine=-0.7)).score == 0.0
-    assert only(item(cosine=math.nan)).score == 0.0
-
-
-@pytest.mark.parametrize(
-    ("age", "recency"),
-    [
+def test_d4_freshness_falls_to_0_in_a_year() -> None:
+    for age, recency in [
         (timedelta(0), 0.2),
         (timedelta(hours=23), 0.2),
         (timedelta(days=73), 0.16),
         (timedelta(days=365), 0.0),
         (timedelta(days=3_000), 0.0),
         (timedelta(days=-9), 0.2),
-    ],
-)
-def test_d4_freshness_falls_to_0_in_a_year(age: timedelta, recency: float) -> None:
-    assert only(item(happened_at=NOW - age)).breakdown["recency"] == pytest.approx(recency)
-
-
-def test_d4_entities_count_a_tenth_each_up_to_three() -> None:
-    found = [only(item(entities=count)).breakdown["entity"] for count in range(6)]
-    assert found == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.3, 0.3])
-
-
-def test_d4_sources_have_their_documented_priority() -> None:
-    priorities = {
-        **{"gmail": 0.10, "outlook": 0.10, "gdrive": 0.08, "onedrive": 0.08},
-        **{"jira": 0.07, "calendar": 0.05, "wiki": 0.0, "": 0.0},
-    }
-    for source, priority in priorities.items():
-        found = only(item(kind="document", source_type=source)).breakdown["source_priority"]
-        assert found == pytest.approx(priority)
+    ]:
+        assert only(item(happened_at=NOW - age)).breakdown["recency"] == pytest.approx(recency)
 
 
 def test_d4_a_weight_is_the_most_its_component_adds() -> None:
@@ -147,34 +114,16 @@ def test_f2_episodic_items_score_by_common_words_and_recency() -> None:
     assert only(item(kind="summary", words="noi"), INTENT).score == 0.0
 
 
-def test_f2_episodic_items_are_capped_at_a_half() -> None:
-    intent = QueryIntent(NOW, words=("cat",))
-    summary = item(kind="summary", words="cat", happened_at=NOW)
-    assert only(summary, intent).score == pytest.approx(0.35)
-    capped = only(summary, intent, keyword=0.8)
-    assert capped.score == 0.5
-    assert capped.breakdown["cap"] == pytest.approx(0.5 - 0.95)
-
-
-@pytest.mark.parametrize(
-    "intent", [RECENT, QueryIntent(NOW, source_types=frozenset({"gmail"}))], ids=["D5", "D6"]
-)
-def test_d5_d6_episodic_items_are_left_out_where_something_else_was_asked_for(
-    intent: QueryIntent,
-) -> None:
-    everything = [item(1), item(2, "message"), item(3, "summary"), item(4, "document")]
-    assert leaves_out_episodic(intent)
-    assert {r.candidate.kind for r in RANKING.rank(everything, intent, {})} == {
-        "memory",
-        "document",
-    }
-    assert not leaves_out_episodic(INTENT)
-    assert len(RANKING.rank(everything, INTENT, {})) == 4
-
-
-def test_d5_messages_that_are_themselves_the_most_recent_stay() -> None:
-    message = item(1, "message", most_recent=True)
-    assert only(message, RECENT).score == 0.9
+def test_d5_d6_episodic_items_are_left_out_where_something_else_was_asked_for() -> None:
+    for intent in [RECENT, QueryIntent(NOW, source_types=frozenset({"gmail"}))]:
+        everything = [item(1), item(2, "message"), item(3, "summary"), item(4, "document")]
+        assert leaves_out_episodic(intent)
+        assert {r.candidate.kind for r in RANKING.rank(everything, intent, {})} == {
+            "memory",
+            "document",
+        }
+        assert not leaves_out_episodic(INTENT), intent
+        assert len(RANKING.rank(everything, INTENT, {})) == 4, intent
 
 
 def test_d5_the_most_recent_come_first_by_time_with_0_9() -> None:
@@ -204,38 +153,12 @@ def test_d5_the_most_recent_come_first_by_time_with_0_9() -> None:
     assert ranked[4].score == pytest.approx(0.1)
 
 
-def test_d5_one_that_would_score_more_than_0_9_is_brought_down_to_it() -> None:
-    best = item(most_recent=True, happened_at=NOW, cosine=1.0, entities=3)
-    ranked = only(best, RECENT)
-    assert ranked.score == 0.9
-    assert ranked.breakdown["cap"] == pytest.approx(-0.1)
-    assert ranked.breakdown["temporal"] == 0.0
-
-
 def test_d5_the_fixed_score_is_a_weight_and_0_does_without_it() -> None:
     recent = item(most_recent=True, cosine=0.5)
     assert only(recent, RECENT, temporal=0.4).score == 0.4
     assert only(recent, RECENT, temporal=0.0).score == pytest.approx(0.25)
     strong = item(2, cosine=1.0, happened_at=NOW, entities=3)
     assert RANKING.rank([recent, strong], RECENT, {"temporal": 0.0})[0].candidate is strong
-
-
-def test_d5_a_question_that_is_not_temporal_lifts_nothing() -> None:
-    assert only(item(most_recent=True)).score == 0.0
-
-
-def test_d5_of_a_question_about_something_what_has_to_do_with_it_comes_first() -> None:
-    """The newest of all would bury what was asked for; where none has to do with it, they stand."""
-    day = timedelta(days=1)
-    newest = item(1, most_recent=True, happened_at=NOW)
-    worded = item(2, most_recent=True, happened_at=NOW - 9 * day, bm25=3.0)
-    named = item(3, most_recent=True, happened_at=NOW - 5 * day, entities=1)
-    found = RANKING.rank([newest, worded, named], RECENT, {})
-    assert [r.candidate for r in found] == [named, worded, newest]
-    assert [r.score for r in found[:2]] == [0.9, 0.9]
-    about_nothing = QueryIntent(NOW, most_recent=True, topic=False)
-    found = RANKING.rank([newest, worded, named], about_nothing, {})
-    assert [r.candidate for r in found] == [newest, named, worded]
 
 
 def test_d5_a_named_time_brings_what_was_said_then_to_the_front() -> None:
@@ -248,33 +171,6 @@ def test_d5_a_named_time_brings_what_was_said_then_to_the_front() -> None:
     assert ranked[0].breakdown["date"] == 0.4
     assert ranked[1].breakdown["date"] == pytest.approx(0.0, abs=1e-9)
     assert only(inside, intent, date=0.0).score == only(inside).score
-
-
-def test_what_lies_in_the_window_is_timely() -> None:
-    window = Window(NOW - timedelta(days=2), NOW, "the last two days")
-    intent = QueryIntent(NOW, window=window)
-    assert only(item(happened_at=NOW - timedelta(days=1)), intent).timely
-    assert not only(item(), intent).timely
-    assert not only(item(happened_at=NOW)).timely
-
-
-def test_ties_go_by_importance_then_the_newest_then_the_key() -> None:
-    important = item(9, importance=0.9)
-    newer = item(8, importance=0.5, created_at=NOW)
-    older = item(7, importance=0.5, created_at=NOW - timedelta(days=1))
-    same = [
-        item(1, "document"),
-        item(1),
-        item(2),
-        item(1, "message"),
-        item(2, "message"),
-        item(1, "summary"),
-    ]
-    expected = [important, newer, older, *same]
-    numbers = random.Random(3)
-    for _ in range(50):
-        shuffled = numbers.sample(expected, len(expected))
-        assert [r.candidate for r in RANKING.rank(shuffled, INTENT, {})] == expected
 
 
 _moments = st.datetimes(
@@ -334,13 +230,3 @@ def test_d4_scores_lie_between_0_and_1_2_best_first(
     assert all(0.0 <= score <= 1.2 + 1e-9 for score in scores)
     for first, second in itertools.pairwise(r.candidate.most_recent for r in ranked):
         assert first or not second or not intent.most_recent or intent.topic
-
-
-@settings(deadline=None)
-@given(_candidates, _lights, st.randoms(use_true_random=False))
-def test_the_order_is_the_same_whatever_the_order_of_the_candidates(
-    candidates: list[Candidate], intent: QueryIntent, numbers: random.Random
-) -> None:
-    expected = RANKING.rank(candidates, intent, {})
-    shuffled = numbers.sample(candidates, len(candidates))
-    assert RANKING.rank(shuffled, intent, {}) == expected

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.upkeep.schedules import Cron, read_line
+from hitherto_extraction.upkeep.schedules import Cron
 from hitherto_shared.config import describe
 
 SUNDAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -18,48 +18,34 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("line", "until", "latest", "after"),
-    [
+def test_the_latest_and_the_next_moment() -> None:
+    for line, until, latest, after in [
         ("0 3 * * *", "2026-03-01 03:00:00", "2026-03-01 03:00", "2026-03-02 03:00"),
         ("0 3 * * *", "2026-03-01 02:59:59.999999", "2026-02-28 03:00", "2026-03-01 03:00"),
         ("* * * * *", "2026-03-01 12:34:56", "2026-03-01 12:34", "2026-03-01 12:35"),
         ("*/15 8-9 * * *", "2026-03-01 12:00", "2026-03-01 09:45", "2026-03-02 08:00"),
         ("30 3 1 jan *", "2026-03-01 00:00", "2026-01-01 03:30", "2027-01-01 03:30"),
         ("0 0 29 2 *", "2026-03-01 00:00", "2024-02-29 00:00", "2028-02-29 00:00"),
-    ],
-)
-def test_the_latest_and_the_next_moment(line: str, until: str, latest: str, after: str) -> None:
-    cron = Cron(line)
-    assert cron.latest(at(until)) == at(latest)
-    assert cron.next(at(until)) == at(after)
+    ]:
+        cron = Cron(line)
+        assert cron.latest(at(until)) == at(latest)
+        assert cron.next(at(until)) == at(after)
 
 
-@pytest.mark.parametrize(
-    ("field", "days"),
-    [
-        ("*", "0123456"),
-        ("0", "0"),
-        ("7", "0"),
-        ("sun", "0"),
-        ("1-5", "12345"),
-        ("MON-fri", "12345"),
-        ("5-7", "056"),
-        ("fri-mon", "0156"),
-        ("0,3", "03"),
-        ("*/2", "0246"),
-        ("2/2", "246"),
-    ],
-)
-def test_days_of_the_week_begin_on_sunday(field: str, days: str) -> None:
+def test_days_of_the_week_begin_on_sunday() -> None:
     """As in every crontab, whatever the library counts from."""
-    cron = Cron(f"0 3 * * {field}")
-    fired = "".join(
-        str(day)
-        for day in range(7)
-        if cron.next(SUNDAY + timedelta(days=day)) == SUNDAY + timedelta(days=day, hours=3)
-    )
-    assert fired == days
+    for field, days in [
+        ("*", "0123456"), ("0", "0"), ("7", "0"), ("sun", "0"), ("1-5", "12345"),
+        ("MON-fri", "12345"), ("5-7", "056"), ("fri-mon", "0156"), ("0,3", "03"), ("*/2", "0246"),
+        ("2/2", "246"),
+    ]:  # fmt: skip
+        cron = Cron(f"0 3 * * {field}")
+        fired = "".join(
+            str(day)
+            for day in range(7)
+            if cron.next(SUNDAY + timedelta(days=day)) == SUNDAY + timedelta(days=day, hours=3)
+        )
+        assert fired == days
 
 
 @pytest.mark.parametrize(
@@ -75,13 +61,6 @@ def test_what_is_no_cron_line_is_refused_at_the_start_by_name(
     told = describe(refused.value)
     assert told.startswith("HITHERTO_SCHEDULE_DECAY: ")
     assert line in told
-
-
-def test_off_is_never() -> None:
-    assert read_line("off") is None
-    assert read_line(" OFF ") is None
-    assert read_line("") is None
-    assert read_line("0 3 * * *") is not None
 
 
 def test_the_lines_in_force_unless_configured() -> None:
