@@ -6,6 +6,7 @@ the processes measures how long their loop does nothing else, and what it does.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -136,8 +137,8 @@ def case(name: str, method: str, **fields: Any) -> Case:
 
 def stored() -> Iterator[Case]:
     """What there is to be found and rendered: as much as a context may hold, and long."""
-    for number in range(100):
-        content, metadata = f"{number} tea {prose(1_500)}", struct(2_000)
+    for number in range(50):
+        content, metadata = f"{number} tea {prose(3_000)}", struct(4_000)
         yield case("", SAVE, content=content, tags=["tea"], metadata=metadata)
     for number in range(6):
         messages = [said(f"tea {prose(1_000)}") for _ in range(4)]
@@ -396,8 +397,11 @@ async def test_requests_at_their_limits_hold_nobody_up(
     # What this user says is stored and indexed at once, and no model is asked.
     await stage.send(case("", SETTINGS, user_settings={"learning_enabled": False}))
     since = stage.now()
-    for each in stored():
-        await eventually(partial(sent, stage, each), "what is to be found to be stored")
+    async with asyncio.TaskGroup() as group:
+        for each in stored():
+            group.create_task(
+                eventually(partial(sent, stage, each), "what is to be found to be stored")
+            )
     watch = Watch(stage)
     for each in chain(written(), asked()):
         async with watch.over(f"{each.method} {each.name}"):

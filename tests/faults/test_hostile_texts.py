@@ -33,7 +33,7 @@ PIECES = (
     *("- \n", "a@", "ignore all ", "забудь"),
 )
 SIZES = (250, 8_000, 64_000)
-OF_A_FIELD = 2
+OF_A_FIELD = 1
 """How many of the pieces a field gets at each length, taking turns with the other fields."""
 AT_ONCE = 4
 
@@ -101,7 +101,7 @@ async def test_row_69_a_text_of_any_field_delays_nobody_else(
             async with asyncio.TaskGroup() as group:
                 for request in requests(method, pieces):
                     group.create_task(one(method, request))
-        assert codes[grpc.StatusCode.OK] > 250, codes
+        assert codes[grpc.StatusCode.OK] > 125, codes
         assert not codes.keys() & {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}, codes
         check(waited, "all of them")
 

@@ -50,11 +50,11 @@ async def search(service: Service, times: int = 1, **fields: Any) -> None:
             await stub.SearchMemories(request, timeout=120)
 
 
-async def test_what_services_do_shows_in_their_metrics(private: Processes) -> None:
-    extraction = await private.start(
+async def test_what_services_do_shows_in_their_metrics(shared: Processes) -> None:
+    extraction = await shared.start(
         "extraction", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_METRICS_TENANTS="true"
     )
-    retrieval = await private.start("retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0")
+    retrieval = await shared.start("retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0")
     async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
         stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
         request = memory_service_pb2.SaveMemoryRequest(user_id="zoë-canary", content="Likes tea.")
@@ -78,8 +78,8 @@ async def test_what_services_do_shows_in_their_metrics(private: Processes) -> No
     assert [await each.end() for each in (retrieval, extraction)] == [0, 0]
 
 
-async def test_several_processes_show_their_sum(private: Processes) -> None:
-    service = private.launch(
+async def test_several_processes_show_their_sum(shared: Processes) -> None:
+    service = shared.launch(
         "retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_READ_PROCESSES="2"
     )
     await service.ready()

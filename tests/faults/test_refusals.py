@@ -10,6 +10,9 @@ from psycopg import sql
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import schema_state
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
 from tests.faults.processes import Name, Processes, Service
 
 NAMES: list[Name] = ["extraction", "retrieval"]
@@ -24,18 +27,16 @@ def complaint(service: Service) -> str:
     return lines[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
 async def test_a_database_without_migrations(
-    shared: Processes, postgres: EmbeddedPostgres, empty_database: str, name: Name
+    shared: Processes, postgres: EmbeddedPostgres, empty_database: str
 ) -> None:
-    service = shared.launch(name, DATABASE_URL=postgres.conninfo(empty_database))
+    service = shared.launch("retrieval", DATABASE_URL=postgres.conninfo(empty_database))
     assert await service.ended() == 1
     assert "hitherto-migrate" in complaint(service)
 
 
-@pytest.mark.parametrize("name", NAMES)
 async def test_hitherto_migrate_migrates(
-    shared: Processes, postgres: EmbeddedPostgres, empty_database: str, name: Name
+    shared: Processes, postgres: EmbeddedPostgres, empty_database: str
 ) -> None:
     admin = postgres.superuser_conninfo(empty_database)
     with psycopg.connect(admin, autocommit=True) as connection:
@@ -46,36 +47,32 @@ async def test_hitherto_migrate_migrates(
             )
         )
     conninfo = postgres.conninfo(empty_database)
-    service = await shared.start(name, DATABASE_URL=conninfo, HITHERTO_MIGRATE="1")
+    service = await shared.start("extraction", DATABASE_URL=conninfo, HITHERTO_MIGRATE="1")
     assert schema_state(f"{admin} options='-c search_path=hitherto,public'").pending == ()
     assert await service.end() == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_schema_that_is_newer(
-    shared: Processes, superuser_conninfo: str, name: Name
-) -> None:
+async def test_a_schema_that_is_newer(shared: Processes, superuser_conninfo: str) -> None:
     """A version that was rolled back serves, unless a migration excludes it."""
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
         connection.execute("INSERT INTO schema_migrations VALUES ('9998_more', 'x')")
-        service = await shared.start(name)
+        service = await shared.start("retrieval")
         assert "newer than this version" in service.said
         assert await service.end() == 0
         connection.execute(
             "INSERT INTO schema_migrations VALUES ('9999_less', 'x', DEFAULT, '9998')"
         )
-    service = shared.launch(name)
+    service = shared.launch("retrieval")
     assert await service.ended() == 1
     assert "exclude this version (9999_less)" in complaint(service)
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_port_that_is_taken(shared: Processes, name: Name) -> None:
+async def test_a_port_that_is_taken(shared: Processes) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        service = shared.launch(name, port=port)
+        service = shared.launch("extraction", port=port)
         assert await service.ended() == 1
     assert f"127.0.0.1:{port}" in complaint(service)
 
@@ -93,3 +90,18 @@ async def test_values_that_make_no_sense(shared: Processes, name: Name) -> None:
     told = complaint(service)
     assert [variable for variable in spoilt if f"{variable}: " not in told] == []
     assert "hush-hush" not in service.said
+
+
+async def test_h3_another_key_encryption_key(shared: Processes) -> None:
+    """They serve, and say so at their start."""
+    old = b"o" * 32
+    store = KeyStore(shared.data_dir / "user-keys")
+    await UserKeys(LocalWrapper(old), store, b"h" * 32).make("default", "ana")
+    for name in NAMES:
+        wrong = await shared.start(name, HITHERTO_ENCRYPTION_KEY="ab" * 32)
+        assert wrong.said.count("wrapped with another key-encryption key") == 1
+        assert "hitherto-keys rewrap" in wrong.said
+    right = await shared.start("extraction", HITHERTO_ENCRYPTION_KEY=old.hex())
+    assert "keys of users" not in right.said
+    none = await shared.start("extraction")
+    assert "no key-encryption key is set" in none.said

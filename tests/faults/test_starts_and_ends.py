@@ -28,9 +28,8 @@ async def works(service: Service, caller: MakeCaller) -> None:
         )
 
 
-@pytest.mark.parametrize("victim", ["extraction", "retrieval"])
 async def test_both_at_once_on_an_empty_folder_then_one_killed_and_the_other_ended(
-    private: Processes, caller: MakeCaller, victim: Name
+    private: Processes, caller: MakeCaller
 ) -> None:
     services: dict[Name, Service] = {
         "extraction": private.launch("extraction"),
@@ -43,7 +42,7 @@ async def test_both_at_once_on_an_empty_folder_then_one_killed_and_the_other_end
     told = [line for each in services.values() for line in each.said.splitlines()]
     assert sum(BASELINE in line for line in told) == 1
     postmaster = private.postmaster()
-    services.pop(victim).kill()
+    services.pop("extraction").kill()
     (other,) = services.values()
     await works(other, caller)
     assert private.postmaster() == postmaster

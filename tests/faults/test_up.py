@@ -122,13 +122,7 @@ ENDS: dict[str, Callable[[Machine, Terminal], None]] = {
     "its terminal closes": lambda machine, terminal: terminal.close(),
     "SIGKILL": lambda machine, terminal: keeper(machine).kill(),
     "its shell is killed": lambda machine, terminal: os.kill(terminal.shell, signal.SIGKILL),
-    "hitherto down": lambda machine, terminal: _down(machine),
 }
-
-
-def _down(machine: Machine) -> None:
-    done = machine.run("down")
-    assert (done.returncode, "ended process" in done.stderr) == (0, True), done.stderr
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -191,7 +185,11 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
         metrics = probe.getsockname()[1]
     process = subprocess.Popen(
         [*HITHERTO, "up"],
-        env={**machine.environment, "HITHERTO_METRICS_LISTEN": f"127.0.0.1:{metrics}"},
+        env={
+            **machine.environment,
+            "HITHERTO_METRICS_LISTEN": f"127.0.0.1:{metrics}",
+            "HITHERTO_EXTRACT_IDLE_MINUTES": "0.05",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -220,12 +218,13 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
 
         mcp_needs_no_key(found["console"])
 
-        # A pause of half a minute is enough to learn from.
         with Hitherto(found["retrieval"], found["extraction"]) as client:
             said: MessageInput = {"role": "user", "content": "I live in Porto."}
             client.add("bea", [said], conversation="monday")
             wait_until(lambda: list(client.memories("bea")), "nothing was learnt")
         assert keeper(machine).pid == process.pid
+        ended = machine.run("down")
+        assert (ended.returncode, "ended process" in ended.stderr) == (0, True), ended.stderr
     finally:
         process.terminate()
         told, _ = process.communicate(timeout=PATIENCE)

@@ -59,14 +59,6 @@ def has_max_tokens(body: dict[str, Any]) -> bool:
 
 REFUSALS: dict[str, tuple[int, str, Refuses]] = {
     "kimi": (400, "invalid temperature: only 1 is allowed for this model", has_temperature),
-    "litellm": (
-        400, "gpt-5 models don't support temperature=0.3. Only temperature=1 is supported",
-        has_temperature,
-    ),
-    "claude": (
-        400, "`temperature` may only be set to 1 when thinking is enabled", has_temperature
-    ),
-    "another parameter": (400, "sampling parameters are fixed for this model", has_temperature),
     "gemini states": (
         400, "The specified schema produces a constraint that has too many states for serving",
         has_bounds,
@@ -75,7 +67,6 @@ REFUSALS: dict[str, tuple[int, str, Refuses]] = {
         400, "Unknown name \"additionalProperties\" at 'generation_config.response_schema'",
         has_schema,
     ),
-    "too complex": (400, "Schema is too complex for compilation", has_schema),
     "guided": (400, "guided decoding is not supported", has_format),
     "system": (400, "System role not supported", has_system),
     "tokens": (400, "unsupported parameter", has_max_tokens),
@@ -87,14 +78,12 @@ REFUSALS: dict[str, tuple[int, str, Refuses]] = {
     ),
     "llama.cpp": (500, "failed to build the grammar", has_bounds),
     "a large grammar": (500, "The grammar of the schema is too large", has_bounds),
-    "a large schema": (500, "Schema too large", has_schema),
     "a large tree": (429, "constraint too large to compile", has_bounds),
     "sglang": (500, "Internal Server Error", has_schema),
     # OpenRouter's words for parameters that no provider of the model takes.
     "openrouter": (
         404, "No endpoints found that support the requested parameters", has_temperature
     ),
-    "another endpoint": (404, "Not Found", has_schema),
     "another type": (415, "Unsupported Media Type", has_format),
     "not implemented": (501, "not implemented", has_bounds),
     "not allowed": (403, "structured output is not in your plan", has_schema),
@@ -152,7 +141,6 @@ async def test_row_81_the_simplest_form_that_passes_is_found_and_kept(kind: str)
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (400, "The specified schema has too many states for serving"),
         (422, "Schema is too complex for compilation"),
         (500, "Internal Server Error"),
     ],
@@ -210,7 +198,7 @@ async def test_row_81_nothing_is_given_up_for_a_server_that_recovers(status: int
         assert has_bounds(body)
 
 
-@pytest.mark.parametrize("status", [404, 405, 501])
+@pytest.mark.parametrize("status", [404, 501])
 async def test_a_prompt_that_alone_is_not_found_is_refused(status: int) -> None:
     poison = build_prompt(HARMLESS, temperature=0.3, max_tokens=301)
     refuses: Refuses = lambda body: body["max_tokens"] == 301  # noqa: E731
@@ -220,7 +208,7 @@ async def test_a_prompt_that_alone_is_not_found_is_refused(status: int) -> None:
         assert not chat._breaker.is_open()
 
 
-@pytest.mark.parametrize("others", [0, 1, 3])
+@pytest.mark.parametrize("others", [0, 3])
 async def test_a_prompt_that_the_server_fails_on_alone_is_refused(others: int) -> None:
     poison = replace(prompt(), user=f"{prompt().user} Goodbye.", max_tokens=301)
 

@@ -38,7 +38,7 @@ def temporary() -> Iterator[dict[str, str]]:
         yield {**os.environ, "PYTEST_DEBUG_TEMPROOT": folder}
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_postgres_ends_with_the_run(
     number: signal.Signals, tmp_path: Path, temporary: dict[str, str]
 ) -> None:

@@ -184,7 +184,7 @@ async def test_a_connection_with_something_to_say_is_asked_and_kept(
         await database.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def private_postgres() -> Iterator[EmbeddedPostgres]:
     folder = Path(tempfile.mkdtemp(prefix="rp-"))
     folder.chmod(0o711)
@@ -214,17 +214,6 @@ async def test_calls_after_a_restart_of_postgres(private_postgres: EmbeddedPostg
         await asyncio.to_thread(wait_until, back, "the return of Postgres")
         found = await asyncio.gather(*(database.run(pid_of, timeout=120) for _ in range(2 * SIZE)))
         assert all(found)
-
-
-async def test_whether_a_database_answers(
-    private_postgres: EmbeddedPostgres, conninfo: str
-) -> None:
-    async with opened(private_postgres.conninfo()) as database:
-        assert await database.answers(timeout=120)
-        await asyncio.to_thread(private_postgres.release)
-        assert not await database.answers(timeout=2)
-        with pytest.raises((Unavailable, TooLate)):
-            await database.run(pid_of, timeout=2, repeatable=True)
 
 
 async def test_a_pool_that_shrinks_keeps_the_connection_in_use(
@@ -286,7 +275,7 @@ async def test_callers_who_gave_up_leave_their_places_to_others(
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
-            for _ in range(40):
+            for _ in range(20):
                 refused = await asyncio.gather(
                     *(database.run(pid_of, timeout=0.01) for _ in range(8)), return_exceptions=True
                 )
@@ -298,6 +287,12 @@ async def test_callers_who_gave_up_leave_their_places_to_others(
                 os.kill(pid, signal.SIGCONT)
         await asyncio.wait_for(until_answered(database), timeout=120)
         await until_full(database)
+        # Whether a database answers.
+        assert await database.answers(timeout=120)
+        await asyncio.to_thread(private_postgres.release)
+        assert not await database.answers(timeout=2)
+        with pytest.raises((Unavailable, TooLate)):
+            await database.run(pid_of, timeout=2, repeatable=True)
 
 
 async def until_answered(database: Database) -> None:
@@ -311,7 +306,7 @@ async def until_answered(database: Database) -> None:
 
 
 async def test_no_connection_is_lost_to_callers_who_give_up_at_any_moment(conninfo: str) -> None:
-    """Two thousand calls, each cut off somewhere between borrowing and giving back."""
+    """A thousand calls, each cut off somewhere between borrowing and giving back."""
     database = Database(
         conninfo, "hitherto_read", application="pool", max_size=SIZE, max_waiting=500
     )
@@ -329,7 +324,7 @@ async def test_no_connection_is_lost_to_callers_who_give_up_at_any_moment(connin
             await database.run(work, timeout=seconds)
 
     try:
-        for _ in range(20):
+        for _ in range(10):
             tasks = [asyncio.create_task(one(chance.uniform(0.0, 0.05))) for _ in range(100)]
             for task in tasks[::5]:
                 asyncio.get_running_loop().call_later(chance.uniform(0, 0.03), task.cancel)
@@ -339,7 +334,7 @@ async def test_no_connection_is_lost_to_callers_who_give_up_at_any_moment(connin
         await database.close()
 
 
-@pytest.mark.parametrize("left", ["SELECT 1", "BEGIN", "SELECT 1 / 0"])
+@pytest.mark.parametrize("left", ["SELECT 1", "BEGIN"])
 async def test_a_connection_survives_a_borrower_who_is_cut_off_while_returning_it(
     conninfo: str, left: str
 ) -> None:

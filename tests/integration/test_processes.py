@@ -29,7 +29,7 @@ from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
 from tests.integration.embedded.processes import runs
 from tests.waiting import eventually, wait_until
 
-COUNT = 3
+COUNT = 2
 REQUEST = pb.GetContextRequest(user_id="ana")
 
 
@@ -99,7 +99,32 @@ async def call(service: Service) -> None:
                     raise
 
 
-async def test_all_of_them_answer_on_one_port_within_the_bound_on_connections(
+async def one_that_dies_is_replaced(service: Service) -> None:
+    """And calls go on."""
+    for _ in range(2):
+        pids = children(service)
+        victim = min(pids)
+        os.kill(victim, signal.SIGKILL)
+        await asyncio.gather(*(call(service) for _ in range(10)))
+
+        def replaced(pids: set[int] = pids, victim: int = victim) -> bool:
+            return len(children(service)) == COUNT and victim not in children(service)
+
+        await eventually(replaced, "another process")
+        assert pids - {victim} <= children(service)
+    # The newest listens as well.
+    newest = max(children(service) - pids)
+
+    def listens() -> bool:
+        return any(
+            connection.status == psutil.CONN_LISTEN and connection.laddr.port == service.port
+            for connection in psutil.Process(newest).net_connections("tcp")
+        )
+
+    await eventually(listens, "the newest to listen")
+
+
+async def test_all_answer_on_one_port_and_one_that_dies_is_replaced(
     processes: Processes, superuser_conninfo: str
 ) -> None:
     service = await start(processes, HITHERTO_READ_POOL_SIZE="5")
@@ -129,44 +154,13 @@ async def test_all_of_them_answer_on_one_port_within_the_bound_on_connections(
         ).fetchone()
     assert row is not None
     assert COUNT <= row[0] <= 5
-    assert await service.end() == 0
-    assert not any(runs(pid) for pid in pids)
-
-
-async def test_the_parents_death_ends_them_all(processes: Processes) -> None:
-    """design.md §6: also when it is killed."""
-    service = await start(processes)
+    await one_that_dies_is_replaced(service)
+    # Also when it is killed (design.md §6), the parent's death ends them all.
     pids = children(service)
     service.kill()
     await eventually(lambda: not any(runs(pid) for pid in pids), "the end of the processes")
     with socket.create_server(("127.0.0.1", service.port)):
         pass  # the port is free again
-
-
-async def test_a_process_that_dies_is_replaced_and_calls_go_on(processes: Processes) -> None:
-    service = await start(processes)
-    for _ in range(2):
-        pids = children(service)
-        victim = min(pids)
-        os.kill(victim, signal.SIGKILL)
-        await asyncio.gather(*(call(service) for _ in range(10)))
-
-        def replaced(pids: set[int] = pids, victim: int = victim) -> bool:
-            return len(children(service)) == COUNT and victim not in children(service)
-
-        await eventually(replaced, "another process")
-        assert pids - {victim} <= children(service)
-    # The newest listens as well.
-    newest = max(children(service) - pids)
-
-    def listens() -> bool:
-        return any(
-            connection.status == psutil.CONN_LISTEN and connection.laddr.port == service.port
-            for connection in psutil.Process(newest).net_connections("tcp")
-        )
-
-    await eventually(listens, "the newest to listen")
-    assert await service.end() == 0
 
 
 async def test_sigterm_drains(processes: Processes, superuser_conninfo: str) -> None:
@@ -217,7 +211,9 @@ async def test_a_second_signal_ends_them_at_once(
             await asyncio.gather(in_flight, return_exceptions=True)
 
 
-async def test_the_embedded_database_is_the_parents(private: Processes) -> None:
+async def test_the_embedded_database_is_the_parents_and_a_port_in_use_is_told(
+    private: Processes,
+) -> None:
     service = await start(private, 2)
     postmaster = private.postmaster()
     assert postmaster is not None
@@ -229,6 +225,10 @@ async def test_the_embedded_database_is_the_parents(private: Processes) -> None:
     )
     await call(service)
     assert private.postmaster() == postmaster
+    second = private.launch("retrieval", port=service.port, HITHERTO_READ_PROCESSES="2")
+    assert await second.ended() == 1
+    assert "is another service there already?" in second.said
+    await call(service)
     assert await service.end() == 0
     assert not private.postgres_runs()
 
@@ -247,14 +247,6 @@ async def test_extraction_in_several_processes(processes: Processes) -> None:
             await stub.ListJobs(extraction_service_pb2.ListJobsRequest(user_id="ana"))
     assert await service.end() == 0
     assert not any(runs(pid) for pid in pids)
-
-
-async def test_a_port_in_use_is_told(processes: Processes) -> None:
-    first = await start(processes, 2)
-    second = processes.launch("retrieval", port=first.port, HITHERTO_READ_PROCESSES="2")
-    assert await second.ended() == 1
-    assert "is another service there already?" in second.said
-    await call(first)
 
 
 async def test_what_no_process_can_start_with_ends_the_service(
@@ -334,9 +326,8 @@ def test_only_ports_can_be_shared(listen: str) -> None:
         require_sharing(listen, "HITHERTO_READ_PROCESSES")
 
 
-@pytest.mark.parametrize("platform", ["win32", "darwin"])
-def test_elsewhere_one_process_is_all(monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
+def test_elsewhere_one_process_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(ValueError, match=r"HITHERTO_READ_PROCESSES: .* set it to 1"):
         require_sharing("127.0.0.1:0", "HITHERTO_READ_PROCESSES")
 

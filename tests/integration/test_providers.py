@@ -121,14 +121,6 @@ async def test_chat_sends_the_prompt_and_reads_the_answer(
     assert (chat.extractor, chat.model) == ("openai", "gpt-test")
 
 
-async def test_chat_needs_no_key_for_a_local_server(server: ScriptedModel) -> None:
-    model = OpenAIChatModel(model="local", server=ModelServer(server.base_url))
-    try:
-        assert (await model.complete(prompt())).calls == 1
-    finally:
-        await model.close()
-
-
 @pytest.mark.parametrize(
     ("answer", "text", "truncated"),
     [
@@ -236,7 +228,6 @@ def refused(*words: str) -> list[Fault]:
     return [StatusFault(400, message=each) for each in words]
 
 
-ANY_FORMAT = ("json_schema", "json_object")
 NO_SCHEMA = "'response_format' of type 'json_schema' is not supported"
 ANY_OBJECT = {"response_format": {"type": "json_object"}}
 FORMS: dict[str, tuple[list[Fault], dict[str, Any]]] = {
@@ -601,16 +592,6 @@ async def test_dimensions_are_sent_only_to_models_that_know_them(server: Scripte
         await model.close()
 
 
-async def test_numbers_are_accepted_where_base64_was_asked_for(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
-    server.float_only = True
-
-    vector = (await embedder.embed(["hello world"])).vectors[0]
-
-    assert np.allclose(vector, text_vector("hello world", DIMENSIONS), atol=1e-6)
-
-
 async def test_blank_and_overlong_texts_never_reach_the_server(
     server: ScriptedModel, embedder: OpenAIEmbedder
 ) -> None:
@@ -663,15 +644,6 @@ async def test_a_reply_with_one_bad_embedding_is_refused_whole(
         await embedder.embed(["one", "two", "three"])
 
     assert len((await embedder.embed(["one", "two", "three"])).vectors) == 3
-
-
-async def test_a_vector_inside_a_list_is_not_called_one_of_another_size(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
-    server.queue(EmbeddingFault("nested"), endpoint="embeddings")
-
-    with pytest.raises(ModelMisbehaved, match="neither numbers nor base64"):
-        await embedder.embed(["one two three"])
 
 
 @pytest.mark.parametrize("kind", ["not_normalised", "no_usage", "no_index", "zero_index"])

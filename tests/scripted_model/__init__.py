@@ -6,8 +6,6 @@ In a test:
         model.queue(StatusFault(429, retry_after="2"), endpoint="chat")
         ...                                    # point OPENAI_BASE_URL at model.base_url
         assert model.calls["chat"] == 2
-
-As a process: `python -m tests.scripted_model --port-file F --script canary`.
 """
 
 from tests.scripted_model.answers import ChatAnswer

@@ -30,16 +30,6 @@ def hallucinated_ids(_: ChatRequest) -> ChatAnswer:
     )
 
 
-def contradict_everything(request: ChatRequest) -> ChatAnswer:
-    """Every memory shown is said to be wrong."""
-    return ChatAnswer.of(
-        new_memories=[memory("Everything before this was wrong.", _sources(request))],
-        contradicted_memories=[
-            {"id": known.local_id, "by": 0, "reason": "because"} for known in request.memories
-        ],
-    )
-
-
 def ten_thousand_memories(request: ChatRequest) -> ChatAnswer:
     """Far more memories than a conversation can hold."""
     sources = _sources(request)
@@ -91,25 +81,6 @@ def empty_profile(_: ChatRequest) -> ChatAnswer:
     """A profile that would wipe the one there is."""
     wipe = {"summary": "", "current_projects": [], "preferences": {}, "facts": {}, "metadata": {}}
     return ChatAnswer.of(new_memories=[], profile=wipe)
-
-
-def null_profile(_: ChatRequest) -> ChatAnswer:
-    """Null in place of everything."""
-    nothing = {"summary": None, "current_projects": None, "preferences": None, "facts": None}
-    return ChatAnswer.of(new_memories=[], profile=nothing, conversation_summary=None)
-
-
-def huge_profile(_: ChatRequest) -> ChatAnswer:
-    """A profile of five megabytes."""
-    facts = {"personal": {f"key_{n}": "v" * 1000 for n in range(5000)}}
-    return ChatAnswer.of(new_memories=[], profile={"facts": facts})
-
-
-def deep_profile(_: ChatRequest) -> ChatAnswer:
-    """A profile nested deeper than any parser likes; the JSON itself is valid."""
-    depth = 900
-    nested = '{"a":' * depth + "1" + "}" * depth
-    return ChatAnswer('{"new_memories": [], "profile": {"preferences": ' + nested + "}}")
 
 
 def injected_instruction(request: ChatRequest) -> ChatAnswer:
@@ -175,14 +146,10 @@ HOSTILE_ANSWERS: Mapping[str, Callable[[ChatRequest], ChatAnswer]] = {
     answer.__name__: answer
     for answer in (
         hallucinated_ids,
-        contradict_everything,
         ten_thousand_memories,
         megabyte_fact,
         wild_values,
         empty_profile,
-        null_profile,
-        huge_profile,
-        deep_profile,
         injected_instruction,
     )
 }

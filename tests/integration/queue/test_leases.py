@@ -83,13 +83,3 @@ async def test_a_job_that_ended_while_its_renewal_waited_is_left_alone(stage: St
         await renewal
     ended = "SELECT state, lease_until FROM jobs WHERE job_id = %s"
     assert await stage.rows(ended, held.job_id) == [("succeeded", None)]
-
-
-async def test_a_lost_claim_is_not_renewed(stage: Stage) -> None:
-    await stage.submit(transcript())
-    (lost,) = await stage.claim()
-    await stage.expire_leases()
-    (held,) = await stage.claim()
-    async with stage.maintenance.connection() as connection:
-        assert await leases.renew(connection, [lost], lease_seconds=600) == {}
-        assert await leases.renew(connection, [held], lease_seconds=600) == {held.job_id: False}

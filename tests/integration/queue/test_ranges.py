@@ -121,7 +121,7 @@ class History:
         return user, conversation, first, last
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 async def test_ranges_lie_end_to_end_whatever_happens(stage: Stage, seed: int) -> None:
     """Submit, append, end, run, fail and lose workers, 200 steps in any order."""
     history = History(stage, seed)

@@ -6,7 +6,6 @@ import asyncio
 import gc
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -123,25 +122,6 @@ async def test_the_commit_of_a_zombie_is_refused(stage: Stage) -> None:
     assert [each[2] for each in await stage.memories()] == [1, 1]
     row = await stage.job(held.job_id)
     assert (row["state"], row["attempt"]) == ("succeeded", 2)
-
-
-async def test_a_worker_that_dies_in_the_models_call_is_replaced(stage: Stage) -> None:
-    """faults.md row 1: reclaimed once the lease is over, attempt 2, at most one call repeated."""
-    await stage.submit(transcript(1, 4))
-    (held,) = await stage.claim()
-    slow = HeldChat()
-    dying = asyncio.create_task(stage.extraction(slow).run(held))
-    await slow.thinking.wait()
-    dying.cancel()
-    with suppress(asyncio.CancelledError):
-        await dying
-    chat = CanaryChat()
-    await stage.worker(stage.extraction(chat).run).start()
-    await stage.expire_leases()
-    await stage.settled()
-    assert (await stage.job(held.job_id))["attempt"] == 2
-    assert chat.calls == 1
-    assert len(await stage.memories()) == 2
 
 
 def backgrounds() -> list[PromptBackground]:

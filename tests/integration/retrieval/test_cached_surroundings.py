@@ -92,18 +92,6 @@ async def test_entities_and_conversations(reader: Database, superuser_conninfo: 
             assert around.recent(first=first, limit=limit) == await answer(reader, asked)
 
 
-async def test_who_has_nothing(reader: Database, superuser_conninfo: str) -> None:
-    await remember(superuser_conninfo, "ben", [], model=("test-model", 8))
-    around = await cached(reader, Scope(TENANT, "ben"))
-    assert around is not None
-    assert (
-        around.profile,
-        around.own_name,
-        around.known(named=["a"], limit=9),
-    ) == (None, "", [])
-    assert around.size < 10_000
-
-
 async def test_too_much_is_not_held(
     reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

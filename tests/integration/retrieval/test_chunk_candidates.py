@@ -36,24 +36,24 @@ EVERYTHING = PassageFilters()
 FROM_EVER = PassageFilters(created_after=NOW - timedelta(days=9999))
 
 
-async def test_50_repeats_on_one_connection_keep_full_recall(
+async def test_repeats_on_one_connection_keep_full_recall(
     reader: Database, superuser_conninfo: str
 ) -> None:
-    crowd = [Paper("gmail", ["noise"] * 50, vectors=unit_vectors(50, seed)) for seed in range(10)]
+    crowd = [Paper("gmail", ["noise"] * 50, vectors=unit_vectors(50, seed)) for seed in range(3)]
     await hand_over(superuser_conninfo, "crowd", crowd)
-    vectors = unit_vectors(1_000, 21)
+    vectors = unit_vectors(300, 21)
     papers = [
         Paper(
             "jira" if n % 10 == 0 else "gdrive",
             ["text"] * 10,
             vectors=vectors[10 * n : 10 * n + 10],
         )
-        for n in range(100)
+        for n in range(30)
     ]
     stored, _ = await hand_over(superuser_conninfo, "ana", papers)
     ids = [chunk_id for part in stored for chunk_id in part]
     tasks = PassageFilters(source_types=["jira", "asana"])
-    for question in unit_vectors(50, 22):
+    for question in unit_vectors(20, 22):
         found = await find(reader, vector=question, wanted=60)
         assert keys(found) == nearest(ids, vectors, question, 60)
         found = await find(reader, filters=tasks, vector=question)
@@ -102,18 +102,16 @@ async def test_features(reader: Database, superuser_conninfo: str, filters: Pass
     assert await find(reader, filters=filters) == []
 
 
-@pytest.mark.parametrize("text_query", ["", "' & | ! :*", "\\", "-", "Hà Nội or 東京", "a" * 5000])
-async def test_ts_rank_takes_anybodys_words(
-    reader: Database, superuser_conninfo: str, text_query: str
-) -> None:
+async def test_ts_rank_takes_anybodys_words(reader: Database, superuser_conninfo: str) -> None:
     """Design §3: user text never reaches the query syntax of Postgres."""
     await hand_over(
         superuser_conninfo, "ana", [Paper("gdrive", ["Hà Nội"]), Paper("gdrive", ["x"])]
     )
-    found = await find(reader, bm25={1: 1.0, 2: 1.0}, text_query=text_query)
-    ranks = sorted(c.text_rank for c in found)
-    assert ranks[0] == 0
-    assert (ranks[1] > 0) == text_query.startswith("Hà")
+    for asked in ("", "' & | ! :*", "\\", "-", "Hà Nội or 東京", "a" * 5000):
+        found = await find(reader, bm25={1: 1.0, 2: 1.0}, text_query=asked)
+        ranks = sorted(c.text_rank for c in found)
+        assert ranks[0] == 0, asked
+        assert (ranks[1] > 0) == asked.startswith("Hà"), asked
 
 
 async def test_the_heading_counts_in_ts_rank(reader: Database, superuser_conninfo: str) -> None:
@@ -136,10 +134,7 @@ FILTERED = {
 }
 
 
-@pytest.mark.parametrize(("filters", "expected"), FILTERED.values(), ids=FILTERED)
-async def test_filters_return_all_that_pass(
-    reader: Database, superuser_conninfo: str, filters: PassageFilters, expected: set[str]
-) -> None:
+async def test_filters_return_all_that_pass(reader: Database, superuser_conninfo: str) -> None:
     question, *vectors = unit_vectors(5, 24)
     papers = [
         Paper(
@@ -163,10 +158,12 @@ async def test_filters_return_all_that_pass(
     await hand_over(superuser_conninfo, "minh", theirs)
     await hand_over(superuser_conninfo, "ana", theirs, tenant="another")
     scores = await words(reader, "ana", "documents", "swan")
-    for _ in range(12):
-        found = await find(reader, filters=filters, bm25=scores, vector=question)
-        assert {titles[c.key] for c in found if isinstance(c.key, UUID)} == expected
-        near = await find(reader, filters=filters, vector=question)
-        assert {titles[c.key] for c in near if isinstance(c.key, UUID)} == expected - {"old mail"}
-        named = await find(reader, filters=filters, named=list(entities.values()))
-        assert keys(named) == keys(near)
+    for name, (filters, expected) in FILTERED.items():
+        for _ in range(7):
+            found = await find(reader, filters=filters, bm25=scores, vector=question)
+            assert {titles[c.key] for c in found if isinstance(c.key, UUID)} == expected, name
+            near = await find(reader, filters=filters, vector=question)
+            nearer = {titles[c.key] for c in near if isinstance(c.key, UUID)}
+            assert nearer == expected - {"old mail"}, name
+            named = await find(reader, filters=filters, named=list(entities.values()))
+            assert keys(named) == keys(near), name

@@ -124,13 +124,6 @@ async def test_who_is_written_to_between_reads_is_never_loaded(
     assert len(snapshots) == 0
 
 
-async def test_nothing_is_held_with_a_bound_of_0(reader: Database, superuser_conninfo: str) -> None:
-    await people_with_memories(superuser_conninfo, "ana")
-    snapshots = Snapshots(reader, 0, after=0)
-    assert [(await read(reader, snapshots, "ana"))[0] for _ in range(3)] == [False] * 3
-    assert len(snapshots) == 0
-
-
 async def test_the_bound_is_kept_by_those_used_last(
     reader: Database, superuser_conninfo: str
 ) -> None:

@@ -68,10 +68,6 @@ class Story:
         for original in originals:
             self.change(original, at, status="superseded", superseded_by=merged)
 
-    def forget(self, memory_id: UUID, at: datetime) -> None:
-        """As ForgetMemory does."""
-        self.change(memory_id, at, status="forgotten", superseded_by=None)
-
     def write(self, statement: str, **values: Any) -> None:
         """Change the tables otherwise."""
         with psycopg.connect(self._conninfo, autocommit=True) as connection:

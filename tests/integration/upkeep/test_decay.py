@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -26,48 +27,47 @@ NOTHING = {
 MINUTE = "1 minute"
 
 
-@pytest.mark.parametrize(
-    ("given", "rule"),
-    [
-        ({}, "low_importance"),
-        ({"importance": 0.3}, None),
-        ({"importance": 0.2999}, "low_importance"),
-        ({"importance": 0.9}, None),
-        ({"age": f"30 days {MINUTE}"}, "low_importance"),
-        ({"age": "29 days 23:59"}, None),
-        ({"age": "300 days", "accessed": "29 days 23:59"}, None),
-        ({"age": "300 days", "accessed": f"30 days {MINUTE}"}, "low_importance"),
-        ({"type": "decision", "importance": 0.0, "age": "300 days"}, None),
-        ({"type": "context", "importance": 0.9, "age": f"90 days {MINUTE}"}, "context"),
-        ({"type": "context", "importance": 0.9, "age": "89 days 23:59"}, None),
-        ({"type": "context", "importance": 0.9, "age": "300 days", "changed": "80 days"}, None),
-        ({"type": "context", "importance": 0.9, "age": "99 days", "accessed": "1 s"}, "context"),
-        ({"type": "context", "importance": 0.1, "age": "99 days"}, "context"),
-        ({"type": "context", "importance": 0.1, "age": "40 days"}, "low_importance"),
-        ({"type": "fact", "importance": 0.9, "age": "300 days"}, None),
-        ({"type": "goal", "status": "achieved"}, "low_importance"),
-        ({"status": "quarantined"}, None),
-        ({"status": "forgotten"}, None),
-        ({"status": "contradicted"}, None),
-        ({"status": "archived"}, None),
-    ],
-)
-async def test_the_rules_at_their_edges(
-    stage: Stage, given: dict[str, object], rule: str | None
-) -> None:
+EDGES: list[tuple[dict[str, Any], str | None]] = [
+    ({}, "low_importance"),
+    ({"importance": 0.3}, None),
+    ({"importance": 0.2999}, "low_importance"),
+    ({"importance": 0.9}, None),
+    ({"age": f"30 days {MINUTE}"}, "low_importance"),
+    ({"age": "29 days 23:59"}, None),
+    ({"age": "300 days", "accessed": "29 days 23:59"}, None),
+    ({"age": "300 days", "accessed": f"30 days {MINUTE}"}, "low_importance"),
+    ({"type": "decision", "importance": 0.0, "age": "300 days"}, None),
+    ({"type": "context", "importance": 0.9, "age": f"90 days {MINUTE}"}, "context"),
+    ({"type": "context", "importance": 0.9, "age": "89 days 23:59"}, None),
+    ({"type": "context", "importance": 0.9, "age": "300 days", "changed": "80 days"}, None),
+    ({"type": "context", "importance": 0.9, "age": "99 days", "accessed": "1 s"}, "context"),
+    ({"type": "context", "importance": 0.1, "age": "99 days"}, "context"),
+    ({"type": "context", "importance": 0.1, "age": "40 days"}, "low_importance"),
+    ({"type": "fact", "importance": 0.9, "age": "300 days"}, None),
+    ({"type": "goal", "status": "achieved"}, "low_importance"),
+    ({"status": "quarantined"}, None),
+    ({"status": "forgotten"}, None),
+    ({"status": "contradicted"}, None),
+    ({"status": "archived"}, None),
+]
+
+
+async def test_the_rules_at_their_edges(stage: Stage) -> None:
     """C2, details.md: what decays, and what never does."""
-    await stage.memory(**given)  # type: ignore[arg-type]
-    before = await stage.statuses()
-    async with stage.maintenance.connection() as connection:
-        planned = await Decay(stage.maintenance, max_memories=0).count(connection, TENANT, None)
-    counts = await stage.decay()
-    assert counts == planned
-    if rule is None:
-        assert counts == NOTHING
-        assert await stage.statuses() == before
-    else:
-        assert counts == {**NOTHING, "archived": 1, f"archived_{rule}": 1}
-        assert set((await stage.statuses()).values()) == {"archived"}
+    for number, (given, rule) in enumerate(EDGES):
+        user = f"u{number}"
+        await stage.memory(user=user, **given)
+        before = await stage.statuses(user)
+        async with stage.maintenance.connection() as connection:
+            planned = await Decay(stage.maintenance, max_memories=0).count(connection, TENANT, user)
+        counts = await stage.decay(user)
+        assert counts == planned, given
+        if rule is None:
+            assert counts == NOTHING, given
+            assert await stage.statuses(user) == before, given
+        else:
+            assert counts == {**NOTHING, "archived": 1, f"archived_{rule}": 1}, given
+            assert set((await stage.statuses(user)).values()) == {"archived"}, given
 
 
 @pytest.mark.parametrize(("unit", "fades"), [("0 s", False), ("1 microsecond", True)])
@@ -347,30 +347,3 @@ async def test_above_the_limit_the_least_important_and_longest_unused_go(stage: 
     assert archived == {"little", "never told", "unused"}
     assert await stage.statuses("bob") == {"alone": "active"}
     assert (await stage.decay(most=3))["archived"] == 0
-
-
-async def test_decisions_alone_may_exceed_the_limit(stage: Stage) -> None:
-    for number in range(4):
-        await stage.memory(f"decided {number}", type="decision", importance=0.5)
-    await stage.memory("fact", importance=0.9)
-    assert (await stage.decay("ana", most=2))["archived_over_limit"] == 1
-    assert [key for key, status in (await stage.statuses()).items() if status == "archived"] == [
-        "fact"
-    ]
-
-
-async def test_decay_reads_nothing_but_its_index(stage: Stage) -> None:
-    """Over many memories the walk stays on the partial index, so that it is bounded."""
-    for number in range(5):
-        await stage.memory(f"{number}")
-    await stage.rows("SET enable_seqscan = off")
-    plan = await stage.rows(
-        "EXPLAIN SELECT m.user_id, m.memory_id FROM memories AS m WHERE m.tenant_id = 'default'"
-        " AND m.status IN ('active', 'achieved') AND m.type <> 'decision'"
-        " AND (m.importance < 0.3 OR m.type = 'context')"
-        " AND (m.user_id, m.memory_id) > ('', '00000000-0000-0000-0000-000000000000')"
-        " ORDER BY m.user_id, m.memory_id LIMIT 1000"
-    )
-    text = "\n".join(line for (line,) in plan)
-    assert "memories_fading" in text
-    assert "Sort" not in text

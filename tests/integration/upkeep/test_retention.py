@@ -21,40 +21,38 @@ from tests.integration.upkeep.past import (
 )
 from tests.integration.upkeep.stage import TENANT, Stage
 
+EDGES: list[tuple[int, int | None, dict[str, Any], bool]] = [
+    (30, None, {}, True),
+    (0, None, {}, False),
+    (0, 30, {}, True),
+    (30, 0, {}, False),
+    (30, 60, {}, False),
+    (60, 30, {}, True),
+    (30, None, {"age": "29 days 23:59"}, False),
+    (30, None, {"age": "99 days", "accessed": "29 days"}, False),
+    (30, None, {"age": "99 days", "accessed": "31 days"}, True),
+    (30, None, {"importance": 1.0, "type": "decision"}, True),
+    (30, None, {"status": "forgotten"}, True),
+    (30, None, {"status": "archived"}, True),
+    # Upkeep that changed it yesterday did not use it.
+    (30, None, {"status": "archived", "age": "99 days", "changed": "1 day"}, True),
+]
 
-@pytest.mark.parametrize(
-    ("days", "own", "given", "goes"),
-    [
-        (30, None, {}, True),
-        (0, None, {}, False),
-        (0, 30, {}, True),
-        (30, 0, {}, False),
-        (30, 60, {}, False),
-        (60, 30, {}, True),
-        (30, None, {"age": "29 days 23:59"}, False),
-        (30, None, {"age": "99 days", "accessed": "29 days"}, False),
-        (30, None, {"age": "99 days", "accessed": "31 days"}, True),
-        (30, None, {"importance": 1.0, "type": "decision"}, True),
-        (30, None, {"status": "forgotten"}, True),
-        (30, None, {"status": "archived"}, True),
-        # Upkeep that changed it yesterday did not use it.
-        (30, None, {"status": "archived", "age": "99 days", "changed": "1 day"}, True),
-    ],
-)
-async def test_which_memories_go(
-    stage: Stage, days: int, own: int | None, given: dict[str, Any], goes: bool
-) -> None:
+
+async def test_which_memories_go(stage: Stage) -> None:
     """C3: off unless set, a user's own setting first, untouched for N days."""
-    await stage.memory(**given)
-    await stage.user(retention_days=own)
-    async with stage.maintenance.connection() as connection:
-        planned = await Retention(stage.removal, RetentionDays(days, 0)).count(
-            connection, TENANT, None
-        )
-    counts = await stage.retention(days)
-    assert counts == {**NOTHING, "memories": int(goes)}
-    assert planned["memories"] == int(goes)
-    assert len(await stage.statuses()) == int(not goes)
+    for number, (days, own, given, goes) in enumerate(EDGES):
+        case, user = (days, own, given), f"u{number}"
+        await stage.memory(user=user, **given)
+        await stage.user(user, retention_days=own)
+        async with stage.maintenance.connection() as connection:
+            planned = await Retention(stage.removal, RetentionDays(days, 0)).count(
+                connection, TENANT, user
+            )
+        counts = await stage.retention(days, user=user)
+        assert counts == {**NOTHING, "memories": int(goes)}, case
+        assert planned["memories"] == int(goes), case
+        assert len(await stage.statuses(user)) == int(not goes), case
 
 
 @pytest.mark.parametrize(("silent", "goes"), [("29 days", False), ("31 days", True)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -18,7 +18,7 @@ from hitherto_extraction.storage import schedules as storage
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.sweeps import Scheduler
 from hitherto_extraction.upkeep.schedules import Schedules, read_schedules
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Database
 from tests.integration.upkeep.stage import BOUND, TENANT, Stage
 
 YEARLY = "0 0 1 1 *"
@@ -79,26 +79,6 @@ async def test_three_replicas_run_a_slot_once(stage: Stage) -> None:
         for kind in ("consolidation", "decay")
     ]
     assert await stage.value("SELECT count(*) FROM schedule_runs") == 3
-
-
-async def test_a_slot_that_is_being_taken_is_waited_for(stage: Stage) -> None:
-    """Two replicas in the same moment: the second sees what the first has committed."""
-    await stage.user()
-    slot = datetime(2026, 1, 1, tzinfo=UTC)
-    async with stage.maintenance.connection() as first, first.transaction():
-        assert await storage.take(first, "decay", slot)
-
-        async def take(connection: Connection) -> bool:
-            return await storage.take(connection, "decay", slot)
-
-        second = asyncio.create_task(stage.maintenance.run(take, timeout=BOUND))
-        async with asyncio.timeout(BOUND):
-            while not await stage.rows(  # noqa: ASYNC110 - the database is what changes
-                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND query LIKE '%%INSERT INTO schedule_runs%%'"
-            ):
-                await asyncio.sleep(0.02)
-    assert not await second
 
 
 async def test_slots_that_were_missed_are_run_once(stage: Stage) -> None:
@@ -276,22 +256,6 @@ async def test_a_duty_that_takes_longer_than_its_interval_goes_on_without_a_warn
         finally:
             scheduler.stop()
     assert not caplog.records
-
-
-async def test_the_unique_index_stands_behind_it(stage: Stage) -> None:
-    """One job per tenant and slot, even if two took it."""
-    await stage.user()
-    slot = datetime(2026, 1, 1, tzinfo=UTC)
-
-    async def queue(connection: Connection) -> int:
-        made = await JobQueue(4).enqueue_for_slot(
-            connection, "decay", slot, kind="decay", tenant_ids=[TENANT]
-        )
-        return len(made)
-
-    assert await stage.maintenance.run(queue, timeout=BOUND) == 1
-    await stage.rows("UPDATE jobs SET state = 'succeeded', finished_at = now()")
-    assert await stage.maintenance.run(queue, timeout=BOUND) == 0
 
 
 async def test_a_database_that_is_away_is_waited_out(stage: Stage, conninfo: str) -> None:
