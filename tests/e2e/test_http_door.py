@@ -386,7 +386,11 @@ def _cancelled(rpc: str) -> float:
             {"content": "should be text", f"{'k' * 100}…": "has no such field"},
             id="a field with a long name",
         ),
-        (SAVE, '{"importance":' + "9" * 5000 + "}", {"request": "a number of more than 4,300 digits"}),
+        (
+            SAVE,
+            '{"importance":' + "9" * 5000 + "}",
+            {"request": "a number of more than 4,300 digits"},
+        ),
         (SAVE, {"userId": "ana"}, {"content": "is required"}),
         (SAVE, "", {"request": "the body is empty; an empty request is {}"}),
         (SAVE, '{"userId":"ana"', {"request": "line 1, column 16"}),

@@ -36,7 +36,7 @@ from hitherto_shared.errors import (
     invalid,
 )
 from hitherto_shared.offloading import in_thread, in_thread_if_long
-from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
+from hitherto_shared.rpc.admission import Admission, Requirements, Standing, named, request_id
 from hitherto_shared.rpc.bodies import (
     MAX_BODY_BYTES,
     MAX_REPLY_BYTES,
@@ -163,8 +163,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             with _observed(method, context, slow_seconds) as call:
                 try:
                     place, body, meter = await self._enter(method, call, context)
+                    standing = self._standing(method, call)
                     with place, body:
-                        request = await self._request(method, body, meter, context)
+                        request = await self._request(method, standing, body, meter, context)
                         try:
                             reply = await method.behaviour(request, context)
                         except Exception:
@@ -186,8 +187,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             with _observed(method, context, math.inf) as call:
                 try:
                     place, body, meter = await self._enter(method, call, context)
+                    standing = self._standing(method, call)
                     with place, body:
-                        request = await self._request(method, body, meter, context)
+                        request = await self._request(method, standing, body, meter, context)
                         # If the caller leaves between two replies, the handler's generator must end
                         # too.
                         async with aclosing(method.behaviour(request, context)) as responses:
@@ -196,6 +198,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                                 _check_size(data)
                                 if meter is not None:
                                     meter.count(len(data))
+                                if standing is not None and await standing.changed():
+                                    await self._checked(method, request, context)
                                 await self._send(context, data)
                 except Exception as error:
                     await self._refuse(context, call, error)
@@ -213,12 +217,22 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         owner = owner_at_work()
         return self._places.place(owner), self._bodies.body(owner), meter
 
+    def _standing(self, method: _Method, call: ObservedCall) -> Standing | None:
+        if method.needs is None:
+            return None
+        return self._admission.standing(method.needs, call.metadata)
+
     async def _request(
-        self, method: _Method, body: Body, meter: Meter | None, context: Context
+        self,
+        method: _Method,
+        standing: Standing | None,
+        body: Body,
+        meter: Meter | None,
+        context: Context,
     ) -> Any:
         """The handler's input: the request, or the stream of requests."""
         if method.streams_requests:
-            return self._stream_of_requests(method, body, meter, context)
+            return self._stream_of_requests(method, standing, body, meter, context)
         seconds = self._settings.body_seconds
         await body.room()
         try:
@@ -238,7 +252,12 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         return await self._checked(method, request, context)
 
     async def _stream_of_requests(
-        self, method: _Method, body: Body, meter: Meter | None, context: Context
+        self,
+        method: _Method,
+        standing: Standing | None,
+        body: Body,
+        meter: Meter | None,
+        context: Context,
     ) -> AsyncIterator[Any]:
         seconds = self._settings.stream_idle_seconds
         patience = WAIT_SECONDS
@@ -258,6 +277,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 ) from None
             if data is grpc.aio.EOF:
                 return
+            if standing is not None:
+                await standing.changed()
             body.holds(len(data))
             request = await self._decoded(method, data)
             if meter is not None:
