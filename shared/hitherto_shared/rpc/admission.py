@@ -116,7 +116,9 @@ class Admission:
             )
         return meter
 
-    def standing(self, needs: Requirements, metadata: Mapping[str, Any]) -> Standing:
+    def credential_in_use(
+        self, needs: Requirements, metadata: Mapping[str, Any]
+    ) -> CredentialInUse:
         """That of the caller who was just admitted."""
         rule = needs.rule
 
@@ -124,7 +126,7 @@ class Admission:
             if rule is not None:
                 rule.check(principal, needs.method, operator_tenant=self._operator_tenant)
 
-        return Standing(self._authenticator, metadata.get(_CREDENTIAL), check)
+        return CredentialInUse(self._authenticator, metadata.get(_CREDENTIAL), check)
 
     async def check_people(self, needs: Requirements, request: Any, context: Context) -> None:
         """Check the users and departments in a request against the caller's rights.
@@ -147,7 +149,7 @@ class Admission:
             enter(replace(call, principal=call.principal.for_members()))
 
 
-class Standing:
+class CredentialInUse:
     """The credential of a stream that goes on: a key does not outlive its revocation in one."""
 
     def __init__(
