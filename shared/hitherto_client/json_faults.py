@@ -27,8 +27,9 @@ UNREADABLE = (
     KeyError,
     OverflowError,
     RecursionError,
+    SystemError,
 )
-"""What protobuf raises for JSON that is no message."""
+"""What protobuf raises for JSON that is no message: the last for names with half a character."""
 
 _INTEGERS = (
     FieldDescriptor.CPPTYPE_INT32,
@@ -39,6 +40,8 @@ _INTEGERS = (
 _REALS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 _INTEGER = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_MOST_SHOWN = 100
+"""Characters of a caller's name in an error: it may be as long as the request."""
 _NO_FINITE_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
 _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
@@ -61,7 +64,7 @@ def faults(kind: Any, given: Any, path: str = "", *, more: bool = False) -> Iter
         return
     known = _named(kind)
     for name, value in given.items():
-        place = f"{path}.{name}" if path else name
+        place = _place(path, name)
         field = known.get(name)
         if field is None:
             if not more:
@@ -84,7 +87,7 @@ def misread(kind: Any, given: Any, path: str = "") -> Iterator[Violation]:
         field = known.get(name)
         if field is None:
             continue
-        place = f"{path}.{name}" if path else name
+        place = _place(path, name)
         if (first := names.setdefault(field.number, name)) != name:
             yield Violation(place, f"cannot be given together with {first}")
         each: Any
@@ -96,7 +99,7 @@ def misread(kind: Any, given: Any, path: str = "") -> Iterator[Violation]:
         elif isinstance(value, dict) and _is_map(field):
             of = field.message_type.fields_by_name["value"]
             for key, each in value.items():
-                yield from _misread_value(of, each, f"{place}.{key}")
+                yield from _misread_value(of, each, _place(place, key))
 
 
 def _misread_value(field: Any, value: Any, place: str) -> Iterator[Violation]:
@@ -160,7 +163,7 @@ def _faults_of_map(field: Any, value: Any, place: str, name: str) -> Iterator[Vi
     for key, each in value.items():
         if not _is_read(field, {name: {key: each}}):
             of = field.message_type.fields_by_name["value"]
-            yield Violation(f"{place}.{key}", _expected(of, each))
+            yield Violation(_place(place, key), _expected(of, each))
 
 
 def _faults_of_value(
@@ -188,13 +191,20 @@ def _chosen_twice(kind: Any, given: dict[str, Any], path: str) -> Iterator[Viola
         names += [field.name for field in choice.fields if field.name != field.json_name]
         chosen = [name for name in names if given.get(name) is not None]
         if len(chosen) > 1:
-            place = f"{path}.{chosen[1]}" if path else chosen[1]
-            yield Violation(place, f"cannot be given together with {chosen[0]}")
+            yield Violation(_place(path, chosen[1]), f"cannot be given together with {chosen[0]}")
+
+
+def _place(path: str, name: str) -> str:
+    """The place of a field or key, as far as it can be sent back: names are the caller's."""
+    shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"
+    if not is_unicode(shown):
+        shown = json.dumps(shown)[1:-1]
+    return f"{path}.{shown}" if path else shown
 
 
 def _unknown(kind: Any, name: str) -> str:
     told = f"{kind.name} has no such field"
-    near = difflib.get_close_matches(name[:100], _named(kind), n=1)
+    near = difflib.get_close_matches(name[:_MOST_SHOWN], _named(kind), n=1)
     if near:
         return f"{told}; did you mean {near[0]}?"
     return f"{told}; it has {', '.join(field.json_name for field in kind.fields) or 'none'}"
@@ -239,6 +249,8 @@ def _called(value: Any) -> str:
         return "null"
     if isinstance(value, dict | list):
         return name
+    if isinstance(value, str) and len(value) > 60:
+        return name
     # Escapes: a lone surrogate could not be sent back.
     text = json.dumps(value, ensure_ascii=not is_unicode(value))
     return f"{name} {text}" if len(text) <= 60 else name
@@ -255,4 +267,9 @@ _KINDS: tuple[tuple[Any, str], ...] = (
 
 def is_unicode(value: Any) -> bool:
     """Whether a value is no text with half a character."""
-    return not isinstance(value, str) or not any("\ud800" <= each <= "\udfff" for each in value)
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+    return True

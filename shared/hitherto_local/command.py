@@ -52,7 +52,7 @@ def run_down(say: Callable[[str], None]) -> bool:
         LocalRefused: It does not end, or belongs to another user.
     """
     try:
-        folder = SharedSettings().data_dir.expanduser()
+        folder = SharedSettings().data_dir
     except ValidationError as error:
         raise LocalRefused(describe(error)) from None
     running = find_running(folder)

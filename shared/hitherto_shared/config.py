@@ -6,6 +6,7 @@ those that other software uses for the same purpose.
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -56,6 +57,24 @@ Listen = Annotated[str, AfterValidator(_is_listen)]
 """Where a service listens."""
 
 
+def _is_place(path: Path) -> Path:
+    """A path whose `~` is a home: services are started by more than shells, which replace it."""
+    try:
+        found = path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"{path.parts[0]} is no user of this machine") from None
+    try:
+        found.lstat()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ValueError("the path or a name in it is too long: choose another") from None
+    return found
+
+
+Place = Annotated[Path, AfterValidator(_is_place)]
+"""A file or folder, which need not exist."""
+
+
 class SharedSettings(ModelSettings, EdgeSettings):
     """Settings common to both services; docs/configuration.md describes every variable."""
 
@@ -75,14 +94,14 @@ class SharedSettings(ModelSettings, EdgeSettings):
     require_database_url: bool | None = None
     vector_schema: str | None = None
     """Read where connections are opened (`connect.VECTOR_SCHEMAS`), by commands too."""
-    data_dir: Path = Field(default_factory=default_data_dir)
-    secret_file: Path | None = None
-    signing_key_file: Path | None = None
-    hash_key_file: Path | None = None
+    data_dir: Place = Field(default_factory=default_data_dir)
+    secret_file: Place | None = None
+    signing_key_file: Place | None = None
+    hash_key_file: Place | None = None
     encryption_key: SecretStr | None = None
-    encryption_key_file: Path | None = None
+    encryption_key_file: Place | None = None
     key_wrapper: str | None = None
-    user_keys_dir: Path | None = None
+    user_keys_dir: Place | None = None
     migrate: bool = False
     retrieval_password: SecretStr | None = None
     extraction_password: SecretStr | None = None
@@ -96,14 +115,14 @@ class SharedSettings(ModelSettings, EdgeSettings):
     jwt_issuer: str | None = None
     jwt_audience: str | None = None
     jwt_jwks: str | None = None
-    jwt_secret_file: Path | None = None
+    jwt_secret_file: Place | None = None
     jwt_algorithms: str | None = None
     jwt_tenant_claim: str = DEFAULT_TENANT_CLAIM
     operator_tenant: str = DEFAULT_TENANT
     insecure_listen: bool = False
-    tls_certificate_file: Path | None = None
-    tls_key_file: Path | None = None
-    tls_client_ca_file: Path | None = None
+    tls_certificate_file: Place | None = None
+    tls_key_file: Place | None = None
+    tls_client_ca_file: Place | None = None
     reflection: bool = False
     drain_seconds: float = Field(25.0, gt=0)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

@@ -370,6 +370,14 @@ CANNOT_BE_READ: list[tuple[str, Any, dict[str, str]]] = [
     (SAVE, '{"userId":"ana","content":"\\ud83d"}', {"content": "valid Unicode"}),
     (SAVE, '{"userId":"ana","content":"a\\u0000b"}', {"content": ""}),
     (SAVE, '{"userId":"a","content":"b","metadata":{"\\udc00":1}}', {"metadata": "Unicode"}),
+    (SAVE, '{"userId":"ana","\\ud83d":1}', {"\\ud83d": "has no such field"}),
+    (SAVE, '{"userId":"ana","type":"\\ud83d"}', {"type": "should be one of"}),
+    (
+        SAVE,
+        {"content": {}, "k" * 1_000_000: 1},
+        {"content": "should be text", f"{'k' * 100}…": "has no such field"},
+    ),
+    (SAVE, '{"importance":' + "9" * 5000 + "}", {"request": "a number of more than 4,300 digits"}),
     (SAVE, {"userId": "ana"}, {"content": "is required"}),
     (SAVE, "", {"request": "the body is empty; an empty request is {}"}),
     (SAVE, '{"userId":"ana"', {"request": "line 1, column 16"}),
@@ -404,7 +412,7 @@ async def test_what_cannot_be_read_is_named(caller: Caller) -> None:
     for rpc, body, fields in CANNOT_BE_READ:
         response = await caller.post(rpc, body)
         error = response.json()
-        case = (rpc, body[:80] if isinstance(body, str | bytes) else body)
+        case = (rpc, str(body)[:80])
         assert (response.status_code, error["code"]) == (400, "invalid_argument"), case
         told = {
             each["field"]: each["description"]

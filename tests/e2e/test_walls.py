@@ -6,6 +6,7 @@ Rows of the fault catalogue: 59 (credentials), 60 (other tenants), 61 (scopes an
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import grpc
 import psycopg
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -65,6 +67,13 @@ async def refused_with(services: Services, text: str, method: Method) -> Refusal
 
 async def called_with(services: Services, text: str, method: Method, request: Message) -> Any:
     return (await call(services, method, request, metadata=bearer(text)))[-1]
+
+
+async def to_the_end(stream: Any) -> None:
+    """Read a stream of replies until it ends, which raises how."""
+    async with asyncio.timeout(60):
+        while await stream.read() is not grpc.aio.EOF:
+            pass
 
 
 async def test_what_is_wrong_with_a_credential_is_not_told(guarded: Services, keys: str) -> None:
@@ -128,6 +137,12 @@ async def test_a_revoked_key_ends_within_the_cache_time(
     async with start_services(auth="api-key") as services:
         text = await key(conninfo)
         await called_with(services, text, GET_CONTEXT, valid(GET_CONTEXT))
+        changes = services.retrieval.WatchMemories(
+            retrieval.WatchMemoriesRequest(heartbeat=Duration(seconds=1)), metadata=bearer(text)
+        )
+        talks = services.extraction.StreamTranscripts(metadata=bearer(text))
+        await changes.read()
+        await talks.write(extraction.StreamTranscriptsRequest(transcript=transcript()))
         async with as_role(conninfo, "hitherto_maintenance") as connection:
             assert await revoke_key(connection, tenant_id="a", key_id=text.split("_")[1])
             (listed,) = await list_keys(connection, tenant_id="a")
@@ -137,6 +152,16 @@ async def test_a_revoked_key_ends_within_the_cache_time(
         now[0] += CACHE_SECONDS + 0.01
         refusal = await refused_with(services, text, GET_CONTEXT)
         assert refusal.reason == "CREDENTIAL_INVALID"
+        # Streams that began before it was revoked end too.
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await to_the_end(changes)
+        assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        await talks.write(
+            extraction.StreamTranscriptsRequest(transcript=transcript(conversation="late"))
+        )
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await talks
+        assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
         # A clock that goes back does not bring it back.
         now[0] -= CACHE_SECONDS
         assert (await refused_with(services, text, GET_CONTEXT)).reason == "CREDENTIAL_INVALID"

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.config import SharedSettings, describe
+from hitherto_shared.key_files import secret_path
 from hitherto_shared.service_command import ELSEWHERE, unknown_variables, variables
 from tests.refusing import refusing
 
@@ -35,6 +36,34 @@ def test_a_misspelt_variable_is_named_with_the_nearest_one() -> None:
             "HITHERTO_WORKER_CONCURENCY": "HITHERTO_WORKER_CONCURRENCY",
             "HITHERTO_FLUX": None,
         }
+
+
+@pytest.mark.parametrize("settings", [ExtractionSettings, RetrievalSettings])
+def test_a_tilde_is_the_home_wherever_a_setting_comes_from(
+    settings: type[SharedSettings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Shells replace it, files of variables do not: keys would lie in a folder named `~`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HITHERTO_DATA_DIR", "~/data")
+    monkeypatch.setenv("HITHERTO_HASH_KEY_FILE", "~/keys/hash")
+    read = settings()
+    assert (read.data_dir, read.hash_key_file) == (tmp_path / "data", tmp_path / "keys" / "hash")
+    assert secret_path(read) == tmp_path / "data" / "secret"
+
+
+@pytest.mark.parametrize(
+    ("path", "told"), [("~no-such-user/x", "no user"), ("/tmp/" + "x" * 300, "too long")]
+)
+def test_a_path_that_cannot_be_is_refused_with_its_variable(
+    path: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HITHERTO_DATA_DIR", "HITHERTO_PRICES_FILE"):
+        with monkeypatch.context() as environment:
+            environment.setenv(name, path)
+            with pytest.raises(ValidationError) as caught:
+                ExtractionSettings()
+        assert describe(caught.value).startswith(f"{name}: ")
+        assert told in describe(caught.value)
 
 
 @pytest.mark.parametrize("settings", [ExtractionSettings, RetrievalSettings])

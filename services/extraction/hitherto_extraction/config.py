@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
 
 from hitherto_extraction.telling.delivering import read_schedule
 from hitherto_extraction.upkeep.schedules import NAMES, read_line
-from hitherto_shared.config import Listen, SharedSettings
+from hitherto_shared.config import Listen, Place, SharedSettings
 from hitherto_shared.database.connect import EXTRACTION_LOGINS
 
 
@@ -38,7 +37,7 @@ class ExtractionSettings(SharedSettings):
     consolidate_above: int = Field(5, ge=1, le=1_000)
     daily_changes: int = Field(20, ge=0, le=1_000_000)
     dedupe_threshold: float | None = Field(None, gt=0, le=1)
-    prices_file: Path | None = None
+    prices_file: Place | None = None
     daily_budget_usd: float = Field(0.0, ge=0, le=1_000_000_000)
     queue_limit: int = Field(100_000, ge=0, le=1_000_000_000)
 

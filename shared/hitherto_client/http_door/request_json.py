@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -117,8 +118,10 @@ def _parsed(body: bytes) -> Any:
         raise _undecodable(f"the body is not JSON: {what} at {place}") from None
     except RecursionError:
         raise _undecodable("the body is nested too deep") from None
-    except ValueError as error:
-        raise _undecodable(f"the body is not JSON: {_first_line(error)}") from None
+    except ValueError:
+        # Python's words are for programmers: how to raise its limit.
+        most = f"{sys.get_int_max_str_digits():,}"
+        raise _undecodable(f"the body contains a number of more than {most} digits") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

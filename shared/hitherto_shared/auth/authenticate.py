@@ -26,6 +26,11 @@ _NEW_WAITING = 256
 class Authenticator(Protocol):
     """Converts the value of the `authorization` metadata to a caller."""
 
+    @property
+    def revocable(self) -> bool:
+        """Whether a credential may end, or permit less, before its time."""
+        ...
+
     async def authenticate(self, authorization: str | None) -> Principal:
         """The caller.
 
@@ -38,6 +43,8 @@ class Authenticator(Protocol):
 class NoAuthentication:
     """Every caller is the anonymous caller of the default tenant. Loopback only."""
 
+    revocable = False
+
     async def authenticate(self, authorization: str | None) -> Principal:
         """The anonymous caller, whatever was sent."""
         del authorization
@@ -46,6 +53,8 @@ class NoAuthentication:
 
 class ApiKeyAuthentication:
     """Looks keys up in the database and caches found ones for a few seconds."""
+
+    revocable = True
 
     def __init__(self, database: Reads, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._database = database

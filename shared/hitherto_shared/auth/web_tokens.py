@@ -45,6 +45,8 @@ class WebTokenAuthentication:
     without `secret` only public keys.
     """
 
+    revocable = False
+
     def __init__(
         self,
         expected: Expected,

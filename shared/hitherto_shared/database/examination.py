@@ -117,7 +117,7 @@ def examine_database(settings: SharedSettings, configured: Configured) -> Iterat
 def _conninfo(settings: SharedSettings) -> Iterator[str | None]:
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()
-    elif not (DataFolderLayout(settings.data_dir.expanduser()).cluster / "PG_VERSION").exists():
+    elif not (DataFolderLayout(settings.data_dir).cluster / "PG_VERSION").exists():
         yield None
     else:
         embedded = EmbeddedPostgres.acquire(settings.data_dir)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from hitherto_shared.auth.access import AccessRule, rules_of
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
+from hitherto_shared.auth.principal import Principal
 from hitherto_shared.errors import NotPermitted, NotYetAvailable
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.offloading import in_thread_if_long
@@ -115,6 +116,18 @@ class Admission:
             )
         return meter
 
+    def credential_in_use(
+        self, needs: Requirements, metadata: Mapping[str, Any]
+    ) -> CredentialInUse:
+        """That of the caller who was just admitted."""
+        rule = needs.rule
+
+        def check(principal: Principal) -> None:
+            if rule is not None:
+                rule.check(principal, needs.method, operator_tenant=self._operator_tenant)
+
+        return CredentialInUse(self._authenticator, metadata.get(_CREDENTIAL), check)
+
     async def check_people(self, needs: Requirements, request: Any, context: Context) -> None:
         """Check the users and departments in a request against the caller's rights.
 
@@ -134,6 +147,39 @@ class Admission:
         )
         if call.principal.user_id is not None:
             enter(replace(call, principal=call.principal.for_members()))
+
+
+class CredentialInUse:
+    """The credential of a stream that goes on: a key does not outlive its revocation in one."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        credential: str | None,
+        check: Callable[[Principal], None],
+    ) -> None:
+        """That of the current call; `check` raises if a caller may not make it."""
+        self._authenticator = authenticator
+        self._credential = credential
+        self._check = check
+        self._principal = current_call().principal
+
+    async def changed(self) -> bool:
+        """Whether the credential permits something else than before; the call goes on with that.
+
+        Raises:
+            NotAuthenticated: It is no longer valid.
+            NotPermitted: It no longer permits this call.
+        """
+        if not self._authenticator.revocable:
+            return False
+        found = await self._authenticator.authenticate(self._credential)
+        if found == self._principal:
+            return False
+        self._check(found)
+        self._principal = found
+        enter(replace(current_call(), principal=found))
+        return True
 
 
 def named(sent: Iterable[tuple[str, Any]]) -> dict[str, Any]:

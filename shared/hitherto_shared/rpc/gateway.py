@@ -36,7 +36,13 @@ from hitherto_shared.errors import (
     invalid,
 )
 from hitherto_shared.offloading import in_thread, in_thread_if_long
-from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
+from hitherto_shared.rpc.admission import (
+    Admission,
+    CredentialInUse,
+    Requirements,
+    named,
+    request_id,
+)
 from hitherto_shared.rpc.bodies import (
     MAX_BODY_BYTES,
     MAX_REPLY_BYTES,
@@ -163,8 +169,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             with _observed(method, context, slow_seconds) as call:
                 try:
                     place, body, meter = await self._enter(method, call, context)
+                    credential = self._credential(method, call)
                     with place, body:
-                        request = await self._request(method, body, meter, context)
+                        request = await self._request(method, credential, body, meter, context)
                         try:
                             reply = await method.behaviour(request, context)
                         except Exception:
@@ -186,8 +193,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             with _observed(method, context, math.inf) as call:
                 try:
                     place, body, meter = await self._enter(method, call, context)
+                    credential = self._credential(method, call)
                     with place, body:
-                        request = await self._request(method, body, meter, context)
+                        request = await self._request(method, credential, body, meter, context)
                         # If the caller leaves between two replies, the handler's generator must end
                         # too.
                         async with aclosing(method.behaviour(request, context)) as responses:
@@ -196,6 +204,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                                 _check_size(data)
                                 if meter is not None:
                                     meter.count(len(data))
+                                if credential is not None and await credential.changed():
+                                    await self._checked(method, request, context)
                                 await self._send(context, data)
                 except Exception as error:
                     await self._refuse(context, call, error)
@@ -213,12 +223,22 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         owner = owner_at_work()
         return self._places.place(owner), self._bodies.body(owner), meter
 
+    def _credential(self, method: _Method, call: ObservedCall) -> CredentialInUse | None:
+        if method.needs is None:
+            return None
+        return self._admission.credential_in_use(method.needs, call.metadata)
+
     async def _request(
-        self, method: _Method, body: Body, meter: Meter | None, context: Context
+        self,
+        method: _Method,
+        credential: CredentialInUse | None,
+        body: Body,
+        meter: Meter | None,
+        context: Context,
     ) -> Any:
         """The handler's input: the request, or the stream of requests."""
         if method.streams_requests:
-            return self._stream_of_requests(method, body, meter, context)
+            return self._stream_of_requests(method, credential, body, meter, context)
         seconds = self._settings.body_seconds
         await body.room()
         try:
@@ -238,7 +258,12 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         return await self._checked(method, request, context)
 
     async def _stream_of_requests(
-        self, method: _Method, body: Body, meter: Meter | None, context: Context
+        self,
+        method: _Method,
+        credential: CredentialInUse | None,
+        body: Body,
+        meter: Meter | None,
+        context: Context,
     ) -> AsyncIterator[Any]:
         seconds = self._settings.stream_idle_seconds
         patience = WAIT_SECONDS
@@ -258,6 +283,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 ) from None
             if data is grpc.aio.EOF:
                 return
+            if credential is not None:
+                await credential.changed()
             body.holds(len(data))
             request = await self._decoded(method, data)
             if meter is not None:

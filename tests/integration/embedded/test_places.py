@@ -18,6 +18,7 @@ from hitherto_shared.database.embedded import (
     binaries,
     default_data_dir,
 )
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 from tests.integration.embedded.processes import Holder, postgres_processes
 
 ROOT = os.geteuid() == 0
@@ -53,6 +54,13 @@ def test_a_closed_parent_is_named_and_left_closed(place: Path) -> None:
         EmbeddedPostgres.acquire(closed / "data")
     assert str(closed) in str(caught.value)
     assert mode(closed) == (0o700 if ROOT else 0o500)
+
+
+@pytest.mark.parametrize("path", ["/", "/tmp/..", f"/tmp/{'x' * 300}/data", "~no-such-user"])
+def test_a_path_that_cannot_hold_the_data_is_named(path: str) -> None:
+    """Above all no database in the root of the file system, where root may write."""
+    with pytest.raises(EmbeddedPostgresError, match="set HITHERTO_DATA_DIR to a folder"):
+        DataFolderLayout.prepare(Path(path))
 
 
 def test_a_long_path_gets_a_short_private_socket_folder(place: Path) -> None:

@@ -52,8 +52,19 @@ class DataFolderLayout:
     @classmethod
     def prepare(cls, folder: Path) -> DataFolderLayout:
         """Create the data folder if it is missing; an existing folder keeps its mode."""
-        folder = folder.expanduser().absolute()
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        try:
+            folder = folder.expanduser().absolute()
+        except RuntimeError:
+            raise EmbeddedPostgresError(
+                f"{folder} names no user of this machine; set HITHERTO_DATA_DIR to a folder that"
+                " can be written"
+            ) from None
+        if folder.resolve() == Path(folder.anchor):
+            raise EmbeddedPostgresError(
+                f"{folder} is the root of the file system; set HITHERTO_DATA_DIR to a folder for"
+                " the data alone"
+            )
+        missing = [path for path in (folder, *folder.parents) if not _exists(path)]
         for path in reversed(missing):
             _make_folder(path, last=path == folder)
         if not folder.is_dir():
@@ -99,6 +110,16 @@ class DataFolderLayout:
 
 def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise EmbeddedPostgresError(
+            f"{path} cannot be reached ({error.strerror}); set HITHERTO_DATA_DIR to a folder that"
+            " can be written"
+        ) from error
 
 
 def _make_folder(path: Path, *, last: bool) -> None:
