@@ -15,6 +15,7 @@ from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
+from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.profile import rebuild_profile
 from hitherto_extraction.storage import documents, statements, summaries, superseded, users
@@ -93,6 +94,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         "consolidations_undone": undone,
         **await rebuilding.run(touched),
     }
+    await join_said_meanwhile(user, rebuilding.back)
     counts["profile_fields"] = await rebuild_profile(
         user, taught.job_ids, actor=actor, reason=REASON
     ) + await drop_resting_on(user, rebuilding.changed, actor=actor)
