@@ -17,7 +17,7 @@ from hitherto.v1 import (
 from hitherto_extraction.config import ExtractionSettings
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
-from tests.e2e.learning import ended, memories, rows
+from tests.e2e.learning import ended, learn, memories, rows, shown, talk
 from tests.e2e.merging import (
     ACTIVE,
     ARCHIVED,
@@ -39,7 +39,7 @@ from tests.e2e.merging import (
 from tests.e2e.methods import ask, read_refusal
 from tests.e2e.test_rollback import take_back
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
-from tests.scripted_model.answers import merged
+from tests.scripted_model.answers import merged, quoting
 
 ATTEMPTS: int = ExtractionSettings.model_fields["job_max_retries"].default + 1
 
@@ -589,3 +589,41 @@ async def test_row_72_a_merge_whose_originals_are_forgotten_is_taken_back(
         await forget(modelled, each)
     assert (await take_back(modelled, job_id=job.id))["memories_forgotten"] == 1
     assert await memories(modelled) == []
+
+
+@pytest.mark.parametrize("how", ["undone", "its job", "an original"])
+async def test_row_72_what_was_said_after_a_merge_outlives_it(
+    modelled: Services, model: ScriptedModel, how: str
+) -> None:
+    """Of a merged memory that was updated since, only the merge's own words are taken back."""
+    newer = f"{ONE_STYLE}, but writes formally to lawyers"
+    ordinary = script(all_into(ONE_STYLE))
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if not any("lawyers" in said.content for said in request.messages):
+            return ordinary(request)
+        update = {"id": shown(request, ONE_STYLE), "content": newer, "source_message_ids": ["m1"]}
+        return quoting(request, updated_memories=[update])
+
+    model.script = answer
+    for number, style in enumerate(STYLES):
+        await say(modelled, style, conversation=f"c{number}")
+    job = await consolidate(modelled, tag=STYLE)
+    merge = await merged_memory(modelled)
+    await learn(modelled, talk("I write formally to lawyers", conversation="late"))
+    assert await contents(modelled) == [newer]
+    left = sorted(STYLES if how != "an original" else STYLES[1:])
+    if how == "undone":
+        await undo(modelled, merge.id)
+    elif how == "its job":
+        await take_back(modelled, job_id=job.id)
+    else:
+        await take_back(modelled, conversation_id="c0")
+    assert await contents(modelled) == sorted([*left, newer])
+    kept = await merged_memory(modelled)
+    assert (kept.id, [each.conversation_id for each in kept.sources]) == (merge.id, ["late"])
+    originals = {each.id for each in await memories(modelled)} - {merge.id}
+    assert (set(kept.may_replace), list(kept.supersedes)) == (originals, [])
+    # It goes with what said it, and leaves nothing of the merge.
+    await take_back(modelled, conversation_id="late")
+    assert await contents(modelled) == left

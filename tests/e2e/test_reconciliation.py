@@ -133,16 +133,39 @@ async def test_c5_restoring_parts_one_joined_memory_and_nothing_else(
     assert (await settled(modelled)).counts["joined"] == 2
     kept = await with_words(modelled, one)
     assert sorted(kept.source_message_ids) == ["c1-1", "c2-1", "c2-2"]
+    assert kept.last_confirmed_at.ToDatetime(UTC) == SEPTEMBER
     gone = await with_words(modelled, other)
     back = await restore(modelled, gone.id)
     assert (back.status, back.superseded_by) == (STATUS.MEMORY_STATUS_ACTIVE, "")
     kept = await with_words(modelled, one)
     assert sorted(kept.source_message_ids) == ["c1-1", "c2-2"]
+    assert kept.last_confirmed_at.ToDatetime(UTC) == SEPTEMBER
     assert list(kept.supersedes) == [(await with_words(modelled, third)).id]
     # It is not joined again.
     await save(modelled, COMMUTE)
     await settled(modelled)
     assert {each.content for each in await memories(modelled)} == {one, other, SISTER, COMMUTE}
+    await take_back(modelled, conversation_id="c2")
+    assert not (await with_words(modelled, one)).HasField("last_confirmed_at")
+
+
+async def test_b9_what_was_said_later_in_joined_words_is_not_replaced(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """However it was joined, and whoever of equal trust said it."""
+    one, other, third = "Ana is a vegetarian", "Ana does not eat any meat", "Ana avoids meat"
+    model.script = script(joining(other, third))
+    await say(modelled, MAY, one, other)
+    await save(modelled, third, origin=memory_pb2.ORIGIN_OPERATOR)
+    assert (await settled(modelled)).counts["joined"] == 1
+    model.script = script(joining(one, other))
+    await save(modelled, SISTER)
+    assert (await settled(modelled)).counts["joined"] == 1
+    steak = "Ana eats steak again"
+    model.script = script(replacing(one, steak))
+    await say(modelled, SEPTEMBER, steak, conversation="c2")
+    await save(modelled, COMMUTE)
+    assert (await settled(modelled)).counts["refused_late"] == 1
 
 
 async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_back(

@@ -80,6 +80,69 @@ async def test_row_72_they_state_it_once_the_request_is_taken_back(
     assert not held.HasField("last_confirmed_at")
 
 
+async def test_row_10_they_stay_untold_when_their_conversation_is_taken_back(
+    asked_to_forget: Services,
+) -> None:
+    """They say what is forgotten all the same, but are no source of it any more."""
+    await take_back(asked_to_forget, conversation_id="other")
+    assert await messages(asked_to_forget) == set()
+    (held,) = await memories(asked_to_forget, statuses=ALL_STATUSES)
+    back = await restore(asked_to_forget, held.id)
+    assert "other" not in {each.conversation_id for each in back.sources}
+
+
+async def test_row_72_nor_do_they_state_it_once_the_request_is_taken_back_too(
+    asked_to_forget: Services,
+) -> None:
+    for source in ("other", "bad"):
+        await take_back(asked_to_forget, conversation_id=source)
+    (held,) = await memories(asked_to_forget)
+    assert {each.conversation_id for each in held.sources} == {"first"}
+    assert not held.HasField("last_confirmed_at")
+
+
+async def test_row_10_a_request_outlives_one_of_the_sources_that_state_it(
+    asked_to_forget: Services,
+) -> None:
+    await take_back(asked_to_forget, conversation_id="first")
+    late = await tell(asked_to_forget, "late", "Of course I keep bees", day=1)
+    assert late["kept_forgotten"] == 1
+    assert await memories(asked_to_forget) == []
+
+
+def ending(request: ChatRequest) -> Mapping[str, Any]:
+    ended = {"id": shown(request, "bees"), "by": 0, "source_message_ids": ["m1"]}
+    return {
+        "new_memories": [new_memory("The user dislikes insects.", ["m1"])],
+        "contradicted_memories": [ended],
+    }
+
+
+@pytest.mark.parametrize("left", ["first", "other"])
+async def test_row_72_what_was_ended_and_said_again_is_one_memory(
+    modelled: Services, model: ScriptedModel, left: str
+) -> None:
+    """It is known as if nobody had ended it, and goes with its sources only."""
+    model.script = replies({"insects": ending, "keep bees": stating})
+    await tell(modelled, "first", "I keep bees", day=0)
+    await tell(modelled, "bad", "I dislike insects", day=1)
+    await tell(modelled, "other", "As you know I keep bees", day=2)
+    (again,) = [each for each in await memories(modelled) if each.content == BEES]
+    await take_back(modelled, conversation_id="bad")
+    (bees,) = await memories(modelled)
+    assert {each.conversation_id for each in bees.sources} == {"first", "other"}
+    assert bees.valid_from.ToDatetime(UTC) == NOON
+    assert bees.last_confirmed_at.ToDatetime(UTC) == NOON + 2 * DAY
+    assert list(bees.supersedes) == [again.id]
+    await take_back(modelled, conversation_id="other" if left == "first" else "first")
+    (bees,) = await memories(modelled)
+    assert {each.conversation_id for each in bees.sources} == {left}
+    assert bees.valid_from.ToDatetime(UTC) == NOON + 2 * DAY * (left == "other")
+    assert not bees.HasField("last_confirmed_at")
+    await take_back(modelled, conversation_id=left)
+    assert await memories(modelled) == []
+
+
 async def test_row_72_who_says_it_elsewhere_is_believed_though_a_source_was_taken_back(
     modelled: Services, model: ScriptedModel
 ) -> None:
@@ -97,6 +160,13 @@ async def test_row_72_who_says_it_elsewhere_is_believed_though_a_source_was_take
     # It is the statement of the other conversation only, whatever is taken back again.
     await take_back(modelled, conversation_id="bad")
     assert [each.id for each in await memories(modelled)] == [held.id]
+    # Who restores the first one too has one memory, until the two are parted by hand.
+    (first,) = await memories(modelled, statuses=[FORGOTTEN])
+    back = await restore(modelled, first.id)
+    assert list(back.supersedes) == [held.id]
+    assert [each.id for each in await memories(modelled)] == [first.id]
+    await restore(modelled, held.id)
+    assert [each.id for each in await memories(modelled)] == [first.id, held.id]
 
 
 async def test_row_72_what_followed_the_source_may_replace_what_is_back(

@@ -142,8 +142,11 @@ async def test_c2_restoring_an_archived_memory_undoes_what_decay_set(
     archived = await memories(services, statuses=ALL_STATUSES)
     assert all(m.HasField("expires_at") for m in archived)
 
+    # Said again meanwhile, it is one memory all the same.
+    again = (await save(services, "ana likes Rooibos")).memory
     back = await restore(services, plain.id)
     assert (back.status, back.HasField("expires_at")) == (ACTIVE, False)
+    assert list(back.supersedes) == [again.id]
     back = await restore(services, limited.id)
     assert back.expires_at.ToDatetime(UTC) == until
     # Archived, then forgotten: what decay set goes too.

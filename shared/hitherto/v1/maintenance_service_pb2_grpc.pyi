@@ -46,7 +46,8 @@ class MaintenanceServiceStub:
     """
     UndoConsolidation: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.UndoConsolidationRequest, _maintenance_service_pb2.UndoConsolidationResponse]
     """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
-    forgotten in the meantime. The originals are not merged with one another again unless their tag gets a
+    forgotten in the meantime. One that was updated or corrected since stays ACTIVE, without the words of the
+    merge, and may replace the originals. These are not merged with one another again unless their tag gets a
     memory that is newer than the merge and a caller requests consolidation of the tag.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
@@ -142,7 +143,8 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     """
     UndoConsolidation: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.UndoConsolidationRequest, _maintenance_service_pb2.UndoConsolidationResponse]  # type: ignore[assignment]
     """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
-    forgotten in the meantime. The originals are not merged with one another again unless their tag gets a
+    forgotten in the meantime. One that was updated or corrected since stays ACTIVE, without the words of the
+    merge, and may replace the originals. These are not merged with one another again unless their tag gets a
     memory that is newer than the merge and a caller requests consolidation of the tag.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
@@ -247,7 +249,8 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.UndoConsolidationResponse, _abc.Awaitable[_maintenance_service_pb2.UndoConsolidationResponse]]:
         """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
-        forgotten in the meantime. The originals are not merged with one another again unless their tag gets a
+        forgotten in the meantime. One that was updated or corrected since stays ACTIVE, without the words of the
+        merge, and may replace the originals. These are not merged with one another again unless their tag gets a
         memory that is newer than the merge and a caller requests consolidation of the tag.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory

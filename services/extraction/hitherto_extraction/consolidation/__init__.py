@@ -21,6 +21,6 @@ The call holds no lock. Afterwards one transaction locks the user, reads the ori
 skips every item with a changed original. The originals become SUPERSEDED; the merged memory names
 them, holds since the first of them began to hold, and has their sources, mentions and tags. Every
 group that was answered is recorded by its fingerprint, so that an unchanged group costs no second
-call. `UndoConsolidation` restores the originals, and memories that a person has taken apart are
-merged again only if a person requests it for their tag and the tag has a newer memory.
+call. `UndoConsolidation` restores the originals (`rollback.merges`), and memories that a person has
+taken apart are merged again only if a person requests it for their tag and the tag has a newer one.
 """

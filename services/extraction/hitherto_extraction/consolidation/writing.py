@@ -6,7 +6,7 @@ Runs in the transaction of a caller that holds the user's row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -38,7 +38,7 @@ ACTOR = "consolidation"
 _REASON = "merged with memories that say much the same"
 _SOURCES = 4
 """Number of an original's newest messages whose words count for the merged memory."""
-_UNDONE = "the merge was undone"
+UNDONE = "the merge was undone"
 _UNDOABLE = (*CURRENT_STATUSES, "quarantined", "forgotten", "archived")
 _CURRENT = (*CURRENT_STATUSES, "quarantined")
 
@@ -160,16 +160,6 @@ def source_words(words: Mapping[UUID, Sequence[str]], originals: Sequence[Member
     return "\n".join(dict.fromkeys(said))[:MAX_SOURCE_TEXT]
 
 
-async def undo(user: UserRows, memory_id: UUID, *, actor: str) -> list[Memory]:
-    """A call of UndoConsolidation, in its transaction; see `undo_merge`.
-
-    Raises:
-        WrongState: The user was erased.
-    """
-    await users.enter_alone(user)
-    return await undo_merge(user, memory_id, actor=actor)
-
-
 async def read_originals(user: UserRows, memory_ids: Sequence[UUID]) -> list[Memory]:
     """The present state of the originals of a merge that was undone, the oldest first."""
     found = await editing.read(user, memory_ids)
@@ -178,7 +168,13 @@ async def read_originals(user: UserRows, memory_ids: Sequence[UUID]) -> list[Mem
 
 
 async def undo_merge(
-    user: UserRows, memory_id: UUID, *, actor: str, reason: str = _UNDONE, share: bool = False
+    user: UserRows,
+    memory_id: UUID,
+    *,
+    actor: str,
+    reason: str,
+    share: bool = False,
+    archive: bool = True,
 ) -> list[Memory]:
     """Take a merged memory apart; returns the originals, ACTIVE again, the oldest first.
 
@@ -186,8 +182,9 @@ async def undo_merge(
     originals: a contradicted one leaves contradicted ones.
 
     The caller holds the user's row. Originals with another status since stay unchanged. The merged
-    memory becomes ARCHIVED: neither reads nor the duplicate search find it any more. The tags
-    concerned count as processed, so that nothing merges them again at once.
+    memory becomes ARCHIVED: neither reads nor the duplicate search find it any more. Without
+    `archive`, it is left to the caller, and only no longer names them. The tags concerned count as
+    processed, so that nothing merges them again at once.
 
     Raises:
         NotFound: The user has no such memory.
@@ -225,17 +222,30 @@ async def undo_merge(
         )
         if ended is not None and ended.superseded_by != each.memory.memory_id:
             events.append(await _end_too(user, after, ended, reason, at))
-    if merged.memory.superseded_by is not None:
-        await memories.remove_superseded(user, memory_id, by=merged.memory.superseded_by)
-    left = [each for each in merged.memory.supersedes if each not in back]
-    archived = replace(merged, challenges=()).changed(
-        status="archived", superseded_by=None, supersedes=left
-    )
-    events.append(await write_next(user, merged, archived, "archived", reason, at=at))
+    if not archive:
+        for each in originals:
+            await memories.remove_superseded(user, each.memory.memory_id, by=memory_id)
+    else:
+        events.append(await _archive(user, merged, back, reason, at))
     await ledger.record(user, None, events, actor=actor)
     await doubts.follow(user, [memory_id, *back], actor=actor)
     await _mark(user, originals)
     return await read_originals(user, sorted(back))
+
+
+async def _archive(
+    user: UserRows, merged: EditableMemory, back: Collection[UUID], reason: str, at: datetime
+) -> ChangeEvent:
+    """Let a merged memory be found no more, once its originals are back."""
+    if merged.memory.superseded_by is not None:
+        await memories.remove_superseded(
+            user, merged.memory.memory_id, by=merged.memory.superseded_by
+        )
+    left = [each for each in merged.memory.supersedes if each not in back]
+    archived = replace(merged, challenges=()).changed(
+        status="archived", superseded_by=None, supersedes=left
+    )
+    return await write_next(user, merged, archived, "archived", reason, at=at)
 
 
 async def _end_too(

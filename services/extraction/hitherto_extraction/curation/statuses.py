@@ -15,12 +15,14 @@ from hitherto_extraction.curation.replacing import replace_by
 from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
+from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
 from hitherto_extraction.storage import (
     editing,
     ledger,
     memories,
     mentions,
     reconciliation,
+    rollback,
     statements,
     users,
 )
@@ -65,7 +67,8 @@ async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -
 
     It returns to its earlier status: ACTIVE, or another one (`editing.before_it_lapsed`). So does
     its expiry, unless that has passed: a restored memory is meant to be read. A joined one takes
-    its sources back from the memory that says the same. The role is hitherto_removal.
+    its sources back from the memory that says the same. What was said in its words meanwhile is
+    joined to it. The role is hitherto_removal.
 
     Raises:
         NotFound: The user has no such memory.
@@ -97,7 +100,11 @@ async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -
         superseded_by=ended_by,
         expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
-    return await _write(user, held, after, "restored", reasons, actor)
+    if before.status == "forgotten":
+        await rollback.drop_taken_back(user, [memory_id])
+    await _write(user, held, after, "restored", reasons, actor)
+    await join_said_meanwhile(user, [memory_id])
+    return (await editing.read_one(user, memory_id)).memory
 
 
 async def _is_joined(user: UserRows, memory: Memory) -> bool:
@@ -118,7 +125,9 @@ async def _part(
     await memories.remove_superseded(user, memory_id, by=by)
     await reconciliation.part_sources(user, [memory_id])
     after = held.changed(status=was.status, superseded_by=None, doubt=was.doubt)
-    return await _write(user, held, after, "restored", reasons, actor)
+    parted = await _write(user, held, after, "restored", reasons, actor)
+    await memories.confirm_anew(user, [by])
+    return parted
 
 
 def _remedy(memory: Memory) -> str:

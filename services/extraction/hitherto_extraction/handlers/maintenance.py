@@ -11,7 +11,7 @@ from uuid import UUID
 from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.budget import SHARES, Budget
-from hitherto_extraction.consolidation.writing import read_originals, undo
+from hitherto_extraction.consolidation.writing import read_originals
 from hitherto_extraction.handlers.answering import checks_of
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.handlers.webhooks import WebhookCalls
@@ -20,6 +20,7 @@ from hitherto_extraction.pipeline.embedding_charges import SEARCH
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.reembedding import phases
 from hitherto_extraction.reembedding.phases import ReembeddingStatus
+from hitherto_extraction.rollback.merges import undo
 from hitherto_extraction.rollback.source import RollbackTarget, roll_back
 from hitherto_extraction.storage import usage
 from hitherto_extraction.storage.idempotency import Identity
@@ -92,7 +93,7 @@ class MaintenanceHandlers(WebhookCalls):
     async def UndoConsolidation(
         self, request: pb.UndoConsolidationRequest, context: Context
     ) -> pb.UndoConsolidationResponse:
-        """Restore the originals of a merged memory."""
+        """Restore the originals of a merged memory, with the role hitherto_removal."""
         checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         call = self.answering.admit(checks, user_id, request)
@@ -102,6 +103,7 @@ class MaintenanceHandlers(WebhookCalls):
             lambda user, ids: read_originals(user, [UUID(each) for each in ids]),
             context,
             ids=lambda originals: [str(each.memory_id) for each in originals],
+            database=self.removal,
         )
         return pb.UndoConsolidationResponse(
             memories=[memory_message(each) for each in outcome.made],

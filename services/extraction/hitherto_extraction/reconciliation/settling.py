@@ -37,7 +37,7 @@ class ReconciliationRows:
         known: The memories now.
         links: How they stand to others.
         settled: Pairs that a reconciliation wrote about before, and what it did.
-        room: The endings that are still allowed.
+        room: The changes that are still allowed; None: any number, as no model proposed them.
         doubts: The doubts of earlier calls of the job.
     """
 
@@ -45,7 +45,7 @@ class ReconciliationRows:
     known: Mapping[UUID, CurrentMemory]
     links: Mapping[UUID, MemoryLinks]
     settled: Collection[tuple[UUID, UUID, str]]
-    room: ChangeAllowance
+    room: ChangeAllowance | None
     doubts: int = 0
 
 
@@ -179,8 +179,8 @@ class _Settling:
         return (known.memory_id, other.memory_id, action) in self._rows.settled
 
     def _within_limits(self) -> None:
-        made = self._made
-        why = self._rows.room.refuses(len(made.endings) + len(made.joins))
+        made, room = self._made, self._rows.room
+        why = room.refuses(len(made.endings) + len(made.joins)) if room is not None else None
         if why is not None:
             for memory_id in (*made.endings, *made.joins):
                 made.refusals.append(_refused("replaced, same", why, self._rows.known[memory_id]))
@@ -226,7 +226,10 @@ class _Settling:
 
     def _within_limit_of_doubts(self) -> None:
         made, rows = self._made, self._rows
-        if rows.doubts + len(made.doubts) > allowed_changes(rows.room.active_count):
+        room = rows.room
+        if room is None:
+            return
+        if rows.doubts + len(made.doubts) > allowed_changes(room.active_count):
             for each in made.doubts:
                 known = rows.known[each.memory_id]
                 made.refusals.append(_refused("doubtful", "refused_over_cap", known))

@@ -14,10 +14,17 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
-from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.reconciliation.settling import Doubting, Settlement
-from hitherto_extraction.storage import editing, ledger, memories, reconciliation, superseded, users
+from hitherto_extraction.storage import (
+    editing,
+    known_memories,
+    ledger,
+    memories,
+    reconciliation,
+    superseded,
+    users,
+)
 from hitherto_extraction.storage.doubts import doubt_of
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
@@ -32,7 +39,9 @@ _SAID_AGAIN = "it was said again since"
 _SETTLED = "what it may replace is settled"
 
 
-async def write_settlement(user: UserRows, made: Settlement, *, at: datetime, job_id: UUID) -> None:
+async def write_settlement(
+    user: UserRows, made: Settlement, *, at: datetime, job_id: UUID | None
+) -> None:
     """Carry out what was decided. If the user has encryption on, no message is quoted anew."""
     encrypts = (await users.encryption_of(user)).on
     writing = _SettlementWriting(user, at, job_id)
@@ -52,6 +61,7 @@ async def write_settlement(user: UserRows, made: Settlement, *, at: datetime, jo
         ended[by].append(memory_id)
     await _settle(writing, held, made, ended, encrypts=encrypts)
     await ledger.record(user, job_id, writing.events, actor=ACTOR)
+    await memories.confirm_anew(user, set(made.joins.values()))
     gone = [*made.endings, *made.joins]
     await drop_resting_on(user, gone, actor=ACTOR, job_id=job_id)
 
@@ -69,8 +79,10 @@ async def _settle(
     older = {each for one in held.values() for each in one.memory.may_replace}
     # What was joined to a memory is settled as long as that stands for it, unless that has ended.
     present = await superseded.stand_ins(writing.user, older)
+    kept = held.keys() - made.endings.keys() - made.joins.keys()
+    known = await known_memories.read_known(writing.user, sorted(kept))
     for memory_id, before in held.items():
-        if memory_id in made.endings or memory_id in made.joins:
+        if memory_id not in kept:
             continue
         memory, ends, doubting = before.memory, ended.get(memory_id, []), doubts.get(memory_id)
         settled = {*ends, *made.certain, memory_id}
@@ -83,7 +95,7 @@ async def _settle(
             if not (is_certain or settled.intersection((each, present.get(each))))
         ]
         doubt, reason, related = before.memory.doubt, _SETTLED, None
-        said_at = _said_at(before, joined)
+        said_at = known[memory_id].said_at
         if doubt is None and (source := _in_doubt(joined, said_at)) is not None:
             doubt, related = source.memory.doubt, source.memory.memory_id
         elif doubt is not None and datetime.fromisoformat(doubt["since"]) <= said_at:
@@ -102,12 +114,6 @@ async def _settle(
             may_replace=left, doubt=doubt, supersedes=[*memory.supersedes, *ends]
         )
         await writing.change(before, after, reason, related=related)
-
-
-def _said_at(kept: EditableMemory, joined: Sequence[EditableMemory]) -> datetime:
-    """When a memory was last said, also by joined ones that are trusted as much."""
-    trusted = [e for e in joined if not outranks(kept.memory.origin, e.memory.origin)]
-    return max([kept.said_at, *(each.said_at for each in trusted)])
 
 
 def _in_doubt(joined: Sequence[EditableMemory], said_at: datetime) -> EditableMemory | None:
@@ -131,10 +137,10 @@ class _SettlementWriting:
 
     user: UserRows
     at: datetime
-    job_id: UUID
+    job_id: UUID | None
     events: list[ChangeEvent]
 
-    def __init__(self, user: UserRows, at: datetime, job_id: UUID) -> None:
+    def __init__(self, user: UserRows, at: datetime, job_id: UUID | None) -> None:
         self.user, self.at, self.job_id, self.events = user, at, job_id, []
 
     async def end(self, held: EditableMemory, by: EditableMemory) -> None:

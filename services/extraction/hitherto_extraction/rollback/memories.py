@@ -10,7 +10,6 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
-from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.following import MemoryHistory, name_newer
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
@@ -47,8 +46,8 @@ class Rebuilding:
         actor: The actor, and
         reason: the reason, for the history.
         gone: After the run, the memories that nothing states any more, as far as they matter here,
-            and
-        changed: all that are not as before.
+        changed: all that are not as before, and
+        back: those that are current again.
     """
 
     user: UserRows
@@ -60,6 +59,7 @@ class Rebuilding:
     reason: str
     gone: set[UUID] = field(default_factory=set)
     changed: set[UUID] = field(default_factory=set)
+    back: set[UUID] = field(default_factory=set)
 
     async def run(self, touched: Collection[UUID]) -> dict[str, int]:
         """Rebuild memories, and those that were closed or held back by removed ones."""
@@ -89,21 +89,39 @@ class Rebuilding:
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(each)
-            await self._confirm(each, after)
         await ledger.record(self.user, None, events, actor=self.actor)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
         await storage.move(self.user, _moved(histories.values()))
         await name_newer(self.user, histories, rebuilt, self.gone)
         await self._part(histories, rebuilt)
-        stay = sorted(each for each in self.stated if each not in self.gone)
-        for messages in self.messages:
-            counts["sources_removed"] += await storage.drop_sources(self.user, stay, messages)
+        await self._drop_sources(histories, rebuilt, counts)
         # Even if its own words stay: the index also has those of the source.
         await reindex(self.user, sorted({*reworded, *touched}))
         await storage.embed_anew(self.user, sorted(touched))
         await mentions.recount(self.user, sorted(histories), also=unmentioned)
         return counts
+
+    async def _drop_sources(
+        self,
+        histories: Mapping[UUID, MemoryHistory],
+        rebuilt: Mapping[UUID, EditableMemory],
+        counts: dict[str, int],
+    ) -> None:
+        """Remove messages that count no longer from the sources of what is told.
+
+        What stays forgotten keeps them: they say it, and are told as little.
+        """
+        stay = sorted(m for m in self.stated if rebuilt[m].memory.status != "forgotten")
+        for messages in self.messages:
+            counts["sources_removed"] += await storage.drop_sources(self.user, stay, messages)
+        back = [
+            m
+            for m, each in histories.items()
+            if each.held.memory.status == "forgotten" != rebuilt[m].memory.status
+        ]
+        if back:
+            counts["sources_removed"] += await storage.drop_taken_back(self.user, back)
 
     async def _find_gone(self, histories: Mapping[UUID, MemoryHistory]) -> None:
         """Find what closes or holds back these memories and was removed by an earlier roll-back."""
@@ -229,7 +247,11 @@ class Rebuilding:
         parted = [m for m, was in before.items() if was == "superseded" != after[m]]
         if parted:
             await reconciliation.part_sources(self.user, parted)
+        await memories.confirm_anew(self.user, self._confirmed_by_others(histories, rebuilt))
         self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
+        self.back = {m for m, was in before.items() if was not in CURRENT_STATUSES} & {
+            m for m, status in after.items() if status in CURRENT_STATUSES
+        }
         # What stood for a memory had its doubt, also one that was cast by what is taken back.
         kept = {each.held.memory.superseded_by for each in histories.values()}
         followed = self.gone | self.changed | {each for each in kept if each is not None}
@@ -262,24 +284,27 @@ class Rebuilding:
                 certain.append(memory_id)
         await doubts.clear(self.user, certain, actor=self.actor)
 
-    async def _confirm(self, history: MemoryHistory, after: EditableMemory) -> None:
-        """Let a memory be confirmed by what still counts, if its last confirmation does not.
+    def _confirmed_by_others(
+        self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
+    ) -> set[UUID]:
+        """The memories whose last confirmation may not count any more.
 
-        While it was forgotten, nothing confirmed it.
+        While one was forgotten, nothing confirmed it. What one was joined to was confirmed by it.
         """
-        held = history.held.memory
-        said = [
-            each
-            for each in history.statements
-            if each.action in ("said", "updated") and not outranks(held.origin, each.origin)
-        ]
-        left = [each.said_at for each in said if not each.taken]
-        at = max(left) if len(left) > 1 else None  # Said once, it is not confirmed.
-        last = held.last_confirmed_at
-        back = held.status == "forgotten" != after.memory.status
-        gone = {each.said_at for each in said if each.taken}
-        if back or (last is not None and gone and (at is None or last in gone)):
-            await storage.confirmed(self.user, held.memory_id, at=at)
+        found = set[UUID]()
+        for memory_id, each in histories.items():
+            held, after = each.held.memory, rebuilt[memory_id].memory
+            said = [s for s in each.statements if s.action in ("said", "updated")]
+            left = sum(not s.taken for s in said)
+            gone = {s.said_at for s in said if s.taken}
+            last = held.last_confirmed_at
+            if held.status == "forgotten" != after.status or (
+                last is not None and gone and (left < 2 or last in gone)
+            ):
+                found.add(memory_id)
+            stands_for_it = (m.superseded_by for m in (held, after) if m.status == "superseded")
+            found.update(by for by in stands_for_it if by is not None)
+        return found
 
     async def _unmention(self, history: MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.

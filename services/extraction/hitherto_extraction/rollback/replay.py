@@ -246,10 +246,13 @@ class _RebuiltMemory:
         held, said = self.held, statement.said
         status, at = said["status"], datetime.fromisoformat(said["valid_to"])
         by = UUID(said["superseded_by"]) if said["superseded_by"] else None
-        if by in self._gone or not held["content"] or held["status"] not in CURRENT_STATUSES:
+        if by in self._gone or held["status"] not in CURRENT_STATUSES:
             return
         if status == "forgotten":
+            # Also before anything that is left states it: what repeats it stays forgotten too.
             held["status"], self._ended_at = status, at
+            return
+        if not held["content"]:
             return
         self._end(status, at, by)
         if status == "achieved":

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.consolidation.writing import undo_merge
 from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
 from hitherto_extraction.pipeline.message_removal import require_named
@@ -15,7 +14,9 @@ from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
+from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
 from hitherto_extraction.rollback.memories import Rebuilding
+from hitherto_extraction.rollback.merges import take_merge_back
 from hitherto_extraction.rollback.profile import rebuild_profile
 from hitherto_extraction.storage import documents, statements, summaries, superseded, users
 from hitherto_extraction.storage import rollback as storage
@@ -93,6 +94,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         "consolidations_undone": undone,
         **await rebuilding.run(touched),
     }
+    await join_said_meanwhile(user, rebuilding.back)
     counts["profile_fields"] = await rebuild_profile(
         user, taught.job_ids, actor=actor, reason=REASON
     ) + await drop_resting_on(user, rebuilding.changed, actor=actor)
@@ -194,7 +196,7 @@ async def _undo_merges(
     made = await storage.merged_by(user, taught.job_ids)
     merged = list(dict.fromkeys([*above, *made]))
     for memory_id in merged:
-        await undo_merge(user, memory_id, actor=actor, reason=REASON, share=True)
+        await take_merge_back(user, memory_id, actor=actor, reason=REASON, share=True)
     return len(merged)
 
 

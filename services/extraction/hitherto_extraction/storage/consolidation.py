@@ -130,6 +130,28 @@ FROM mention
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = mention.entity_id
 """
 
+# What a merged memory has of its originals: the sources in whose conversations nothing states it
+# itself, and the entities that they mention.
+_DROP_SOURCES = """
+DELETE FROM memory_sources AS s
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.memory_id = %(memory_id)s
+  AND NOT EXISTS (
+      SELECT FROM statements AS t
+      WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+        AND t.memory_id = s.memory_id AND t.conversation_id = s.conversation_id
+        AND t.taken_back_at IS NULL)
+"""
+
+_DROP_MENTIONS = """
+DELETE FROM entity_mentions AS em
+WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s AND em.memory_id = %(memory_id)s
+  AND em.entity_id IN (
+      SELECT o.entity_id FROM entity_mentions AS o
+      WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+        AND o.memory_id = ANY(%(memory_ids)s))
+RETURNING em.entity_id
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class CrowdedTag:
@@ -224,3 +246,12 @@ async def inherit(user: UserRows, memory_ids: Sequence[UUID], *, into: UUID) -> 
     values = {"memory_ids": list(memory_ids), "into": into}
     await user.execute(_COPY_SOURCES, **values)
     await user.execute(_COPY_MENTIONS, **values)
+
+
+async def disinherit(user: UserRows, memory_ids: Sequence[UUID], *, of: UUID) -> list[UUID]:
+    """Take from a merged memory what it has of these; returns the entities it mentions no more.
+
+    The role is hitherto_removal.
+    """
+    await user.execute(_DROP_SOURCES, memory_id=of)
+    return await user.fetch_values(_DROP_MENTIONS, memory_id=of, memory_ids=list(memory_ids))

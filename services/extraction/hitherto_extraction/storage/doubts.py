@@ -53,12 +53,7 @@ WITH ended AS (
     FROM ended AS e
     JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.memory_id = e.memory_id AND m.status = 'active' AND m.doubt IS NULL
-         AND m.said_at < (e.doubt ->> 'since')::timestamptz AND NOT EXISTS (
-             SELECT FROM memories AS o
-             WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-               AND o.superseded_by = m.memory_id AND o.status = 'superseded'
-               AND (o.origin IN ('user', 'operator') OR m.origin NOT IN ('user', 'operator'))
-               AND o.said_at >= (e.doubt ->> 'since')::timestamptz)
+         AND @last_said(m) < (e.doubt ->> 'since')::timestamptz
     JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
          AND h.memory_id = e.memory_id AND h.version = e.version + 1 AND h.subject = 'memory'
          AND h.related_memory_id::text = e.doubt ->> 'because'
@@ -118,12 +113,7 @@ JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
 JOIN memory_versions AS v ON v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
      AND v.memory_id = o.memory_id AND v.version = h.version - 1
 WHERE k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s AND k.memory_id = ANY(%(memory_ids)s)
-  AND k.status = 'active' AND k.said_at < (v.doubt ->> 'since')::timestamptz AND NOT EXISTS (
-      SELECT FROM memories AS later
-      WHERE later.tenant_id = %(tenant_id)s AND later.user_id = %(user_id)s
-        AND later.superseded_by = k.memory_id AND later.status = 'superseded'
-        AND (later.origin IN ('user', 'operator') OR k.origin NOT IN ('user', 'operator'))
-        AND later.said_at >= (v.doubt ->> 'since')::timestamptz)
+  AND k.status = 'active' AND @last_said(k) < (v.doubt ->> 'since')::timestamptz
   AND NOT EXISTS (
       SELECT FROM history AS c
       JOIN memory_versions AS w ON w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s

@@ -129,6 +129,7 @@ ORDER BY v.memory_id, v.version DESC
 """
 
 # Of these memories, those that a roll-back made forgotten, with the conversations that stated them.
+# One that was forgotten before, as somebody had asked for, stays so.
 _TAKEN_BACK = """
 SELECT m.memory_id, array(
            SELECT DISTINCT s.conversation_id FROM memory_sources AS s
@@ -140,6 +141,10 @@ JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
      AND h.action = 'rolled_back'
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'forgotten'
+  AND NOT EXISTS (
+      SELECT FROM memory_versions AS v
+      WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+        AND v.memory_id = m.memory_id AND v.version = m.version - 1 AND v.status = 'forgotten')
 """
 
 # For a user with encryption on, messages are sealed or about to be: no index gets their words.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -45,6 +45,35 @@ UPDATE memories
 SET said_at = greatest(said_at, %(said_at)s),
     last_confirmed_at = greatest(last_confirmed_at, %(said_at)s)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+# When these memories were last said again, as far as it counts: by what states them besides the
+# first statement (a merged one has none), or by what was joined to them. An update that made a
+# version says something new.
+_CONFIRM_ANEW = """
+UPDATE memories AS m SET last_confirmed_at = greatest(
+    (SELECT CASE WHEN bool_or((s.place > 1 OR m.source = 'consolidation')
+                              AND NOT (s.action = 'updated' AND s.made_version))
+                 THEN max(s.said_at) END
+     FROM (
+         SELECT t.said_at, t.action, t.made_version,
+                row_number() OVER (ORDER BY t.recorded_at, t.statement_id) AS place
+         FROM statements AS t
+         WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+           AND t.memory_id = m.memory_id AND t.action IN ('said', 'updated')
+           AND t.taken_back_at IS NULL
+           AND (t.origin IN ('user', 'operator') OR m.origin NOT IN ('user', 'operator'))) AS s),
+    (SELECT max(greatest(m.said_at, o.said_at, o.last_confirmed_at))
+     FROM memories AS o
+     WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+       AND o.superseded_by = m.memory_id AND o.status = 'superseded'
+       AND (o.origin IN ('user', 'operator') OR m.origin NOT IN ('user', 'operator'))
+       AND EXISTS (
+           SELECT FROM history AS h
+           WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+             AND h.memory_id = o.memory_id AND h.related_memory_id = m.memory_id
+             AND h.actor = 'reconciliation' AND h.action = 'superseded')))
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = ANY(%(memory_ids)s)
 """
 
 _ADD_SUPERSEDES = """
@@ -133,6 +162,12 @@ async def insert(user: UserRows, made: Sequence[EditableMemory]) -> None:
 async def confirm(user: UserRows, memory_id: UUID, said_at: datetime) -> None:
     """Record when a memory was last repeated in the same words."""
     await user.later(_CONFIRM, memory_id=memory_id, said_at=said_at)
+
+
+async def confirm_anew(user: UserRows, memory_ids: Collection[UUID]) -> None:
+    """Record when memories were last confirmed, by what counts now and is joined to them now."""
+    if memory_ids:
+        await user.later(_CONFIRM_ANEW, memory_ids=list(memory_ids))
 
 
 async def add_superseded(user: UserRows, memory_id: UUID, *, by: UUID) -> None:

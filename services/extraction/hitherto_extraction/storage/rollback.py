@@ -185,6 +185,26 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
   AND @is_said_here(s)
 """
 
+# Sources of these memories in conversations of which every statement about them was taken back, as
+# long as something else states them.
+_DROP_TAKEN_BACK = """
+DELETE FROM memory_sources AS s
+USING (
+    SELECT t.memory_id, t.conversation_id
+    FROM statements AS t
+    WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+      AND t.memory_id = ANY(%(memory_ids)s) AND t.conversation_id IS NOT NULL
+    GROUP BY t.memory_id, t.conversation_id
+    HAVING bool_and(t.taken_back_at IS NOT NULL)) AS gone
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND s.memory_id = gone.memory_id AND s.conversation_id = gone.conversation_id
+  AND EXISTS (
+      SELECT FROM statements AS t
+      WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+        AND t.memory_id = s.memory_id AND t.action IN ('said', 'updated')
+        AND t.taken_back_at IS NULL)
+"""
+
 # Evidence for the present words, if some of it no longer counts.
 _MOVE = """
 UPDATE memories AS m SET conversation_id = new.conversation_id
@@ -195,11 +215,6 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = 
 
 _KEEP = """
 UPDATE memories SET said_at = %(said_at)s, challenges = %(challenges)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-"""
-
-_CONFIRMED = """
-UPDATE memories SET last_confirmed_at = %(at)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
@@ -336,6 +351,15 @@ async def drop_sources(user: UserRows, memory_ids: Sequence[UUID], messages: Mes
     return cursor.rowcount
 
 
+async def drop_taken_back(user: UserRows, memory_ids: Sequence[UUID]) -> int:
+    """Remove what a forgotten memory still hides, once it is told again; returns how many.
+
+    What a roll-back took back says the forgotten words too, but states nothing any more.
+    """
+    cursor = await user.execute(_DROP_TAKEN_BACK, memory_ids=list(memory_ids))
+    return cursor.rowcount
+
+
 async def move(user: UserRows, conversations: Mapping[UUID, str | None]) -> None:
     """Let memories belong to other conversations, or to none."""
     if conversations:
@@ -351,11 +375,6 @@ async def keep(
 ) -> None:
     """Record when a memory that stays was last said, and what it challenges, by what remains."""
     await user.execute(_KEEP, memory_id=memory_id, said_at=said_at, challenges=list(challenges))
-
-
-async def confirmed(user: UserRows, memory_id: UUID, *, at: datetime | None) -> None:
-    """Record when a memory was last confirmed by what remains."""
-    await user.execute(_CONFIRMED, memory_id=memory_id, at=at)
 
 
 async def unmention(

@@ -124,15 +124,27 @@ FROM (
 LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
      AND g.tag = shared.tag;
 
--- @known_memories: memories as learning compares with them. One was last said when it, or a memory of
--- its origin that it stands for, was.
+-- @last_said(m): when a memory was last said, also by what it stands for, directly or indirectly, and
+-- what is trusted as much.
+SELECT greatest(:m.said_at, (
+    WITH RECURSIVE saying (memory_id, origin, said_at) AS (
+        SELECT o.memory_id, o.origin, o.said_at
+        FROM memories AS o
+        WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+          AND o.status = 'superseded' AND o.superseded_by = :m.memory_id
+        UNION
+        SELECT o.memory_id, o.origin, o.said_at
+        FROM saying
+        JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+             AND o.status = 'superseded' AND o.superseded_by = saying.memory_id
+    )
+    SELECT max(said_at) FROM saying
+    WHERE origin IN ('user', 'operator') OR :m.origin NOT IN ('user', 'operator')));
+
+-- @known_memories: memories as learning compares with them.
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, greatest(m.said_at, (
-           SELECT max(o.said_at) FROM memories AS o
-           WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-             AND o.status = 'superseded' AND o.superseded_by = m.memory_id
-             AND o.origin = m.origin)) AS said_at, m.detail, m.sensitive,
+       m.lexical_length, @last_said(m) AS said_at, m.detail, m.sensitive,
        m.questions, m.doubt IS NOT NULL AS is_doubtful, m.expires_at,
        CASE WHEN m.sealed IS NOT NULL
             THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed)
