@@ -195,6 +195,27 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
     assert not await memories(modelled)
 
 
+async def test_a_goal_that_was_reached_can_be_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    goal, ran = "Ana wants to run ten kilometres", "Ana ran ten kilometres"
+    model.script = replies(
+        {
+            "forget": lambda r: {"forgotten_memories": [change(shown(r, "wants"), "forget it")]},
+            "did it": lambda r: {
+                "new_memories": [memory(ran, ["m1"])],
+                "achieved_goals": [change(shown(r, "wants"), "did it", by=0)],
+            },
+            "run": lambda _: {"new_memories": [memory(goal, ["m1"], type="goal")]},
+        }
+    )
+    for day, words in enumerate(("I will run", "did it", "please forget it")):
+        said = talk(words, conversation=words, at=MARCH + timedelta(days=day))
+        result = await learn(modelled, said)
+    assert result.counts["forgotten"] == 1
+    assert [each.content for each in await memories(modelled)] == [ran]
+
+
 async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     modelled: Services, model: ScriptedModel
 ) -> None:
@@ -363,7 +384,6 @@ async def test_the_prompt_marks_what_is_special_and_names_weekdays(
 ) -> None:
     model.script = replies(
         {
-            "forget": lambda r: {"forgotten_memories": [change(shown(r, "wants"), "forget that")]},
             "I ran": lambda r: {"achieved_goals": [change(shown(r, "marathon"), "I ran")]},
             "marathon": lambda _: {
                 "new_memories": [
@@ -384,10 +404,6 @@ async def test_the_prompt_marks_what_is_special_and_names_weekdays(
     assert marks["Ana wants to run a marathon"] == ("achieved",)
     assert marks["Ana may like running clubs"] == ("said by the assistant",)
     assert "[m1] user Wed 2026-03-04T09:00:00+00:00: " in asked.user
-    # A goal that was reached can be forgotten.
-    later = talk("forget that marathon", conversation="c4", at=MARCH + timedelta(days=3))
-    assert (await learn(modelled, later)).counts["forgotten"] == 1
-    assert [each.content for each in await memories(modelled)] == ["Ana may like running clubs"]
 
 
 async def test_the_memory_that_one_message_is_about_is_shown(

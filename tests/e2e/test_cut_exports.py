@@ -42,13 +42,13 @@ async def test_h2_the_last_line_is_a_manifest_of_those_before_it(lines: list[str
     assert last["row"]["sha256"] == hashlib.sha256("".join(lines[:-1]).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("cut", [1, 2, 5])
 async def test_h2_an_export_that_was_cut_between_lines_is_refused(
-    services: Services, lines: list[str], cut: int
+    services: Services, lines: list[str]
 ) -> None:
-    message = await refused(services, lines[:-cut], "bo")
-    assert "was cut off before its manifest" in message
-    assert message.startswith(f"records[{len(lines) - cut + 1}]")
+    for cut in (1, 5):
+        message = await refused(services, lines[:-cut], "bo")
+        assert "was cut off before its manifest" in message
+        assert message.startswith(f"records[{len(lines) - cut + 1}]")
     # What it says to do helps.
     whole = await bring(services, "".join(lines).encode(), "bo")
     assert sum(whole.imported_counts.values()) + sum(whole.skipped_counts.values())
