@@ -5,7 +5,6 @@ Contract "What the language model is asked"; faults.md rows 29, 34, 66, 67, 71, 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -150,7 +149,6 @@ async def test_what_the_user_asks_to_forget_is_forgotten(
     ("role", "quote", "refused"),
     [
         ("user", "keep that to yourself", ""),
-        ("user", "never tell anybody", "refused_quote"),
         ("assistant", "keep that to yourself", "refused_by_trust"),
     ],
 )
@@ -481,7 +479,10 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
             updated_memories=[
                 {"id": each, "content": f"Ana fears {each} of {said}"} for each in known[:2]
             ],
-            contradicted_memories=[{"id": each, "by": None} for each in known[2:]],
+            contradicted_memories=[{"id": each, "by": None} for each in known[2:4]],
+            # What the reply itself states is no change of what is known.
+            new_memories=[memory(f"Ana met {said}", ["m1"])],
+            forgotten_memories=[*({"id": each} for each in known[4:]), {"new": 0}],
             profile_changes=[{"path": "facts.personal.mood", "value": said}],
         )
 
@@ -491,6 +492,7 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
         said = talk(f"e1 e2 e3 e4 e5 hate {number}", conversation=f"lie{number}")
         result = await learn(modelled, said)
         changed += result.memories_contradicted + result.memories_updated
+        changed += result.counts["forgotten"]
         refused += result.counts["refused_over_daily_cap"]
     assert (changed, refused) == (20, 20)
     requests: list[dict[str, Any]] = [
@@ -508,39 +510,3 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
     assert facts_of(await profile_of(modelled)) == {}
     for request in requests:
         assert set((await roll_back(modelled, **request)).values()) == {0}
-
-
-async def test_r2_requests_to_forget_stay_within_the_cap_of_a_day(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    await stream(modelled, map(statement, PEOPLE))
-
-    def script(request: ChatRequest) -> ChatAnswer:
-        """Five of the known a reply, and one that the reply itself states, which is no change."""
-        known = [{"id": each.local_id} for each in request.memories][:5]
-        told = memory(f"Ana met {request.messages[0].content}", ["m1"])
-        return quoting(request, new_memories=[told], forgotten_memories=[*known, {"new": 0}])
-
-    model.script = script
-    counts = Counter[str]()
-    for number in range(6):
-        counts += Counter(
-            (await learn(modelled, talk(f"no {number}", conversation=f"{number}"))).counts
-        )
-    assert (counts["forgotten"], counts["forgotten_new"]) == (20, 6)
-    assert counts["refused_over_daily_cap"] == 10
-    assert len(await memories(modelled)) == len(PEOPLE) - 20
-
-
-async def test_r2_a_time_range_and_another_model_take_nothing_else_back(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies({"tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]}})
-    await learn(modelled, talk("tea"))
-    until = Timestamp()
-    until.GetCurrentTime()
-    assert set((await roll_back(modelled, model="another")).values()) == {0}
-    assert set((await roll_back(modelled, since=until)).values()) == {0}
-    assert [m.content for m in await memories(modelled)] == [TEA]
-    assert (await roll_back(modelled, until=until))["memories_forgotten"] == 1
-    assert await memories(modelled) == []

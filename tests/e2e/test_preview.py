@@ -1,10 +1,13 @@
-"""PreviewExtraction: what a transcript would teach, and that nothing of it stays (B15)."""
+"""PreviewExtraction: what a transcript would teach, and that nothing of it stays (B15).
+
+That it shows what the job then does: test_preview_of_recorded_talks.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -15,14 +18,13 @@ from google.protobuf import json_format
 
 from hitherto.v1 import conversation_pb2, extraction_service_pb2, memory_pb2, profile_pb2
 from tests.e2e.conftest import Services
-from tests.e2e.learning import echo, learn, memories, replies, rows, shown, talk
+from tests.e2e.learning import echo, learn, rows, talk
 from tests.e2e.methods import METHODS, refused
 from tests.e2e.privacy import choose
 from tests.scripted_model import ChatAnswer, EmbeddingFault, Hang, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory, quoting
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
-APRIL = MARCH + timedelta(days=31)
 SERVICE_SETTINGS = {"batch_tokens": 200}
 """A few long messages are several calls."""
 LINES = [f"Ana said {n} " + "word " * 60 for n in range(4)]
@@ -100,62 +102,6 @@ async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_use
     assert (seen.result.model, seen.result.extractor) == ("gpt-4o-mini", "openai")
     assert seen.result.prompt_version
     assert dict(model.calls) == {"chat": 1, "embeddings": 1}
-
-
-async def test_b15_a_preview_shows_what_the_job_then_does(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = replies(
-        {
-            "moved": lambda r: {
-                "new_memories": [
-                    memory("Ana lives in Berlin", ["m1"]),
-                    memory("Ana ran the marathon", ["m2"]),
-                ],
-                "updated_memories": [
-                    {"id": shown(r, "cello"), "content": "Ana plays the cello well"}
-                ],
-                "contradicted_memories": [{"id": shown(r, "Lisbon"), "by": 0}],
-                "achieved_goals": [{"id": shown(r, "marathon"), "by": 1}],
-                "profile": {"facts": {"personal": {"location": "Berlin"}}},
-            },
-            "Lisbon": lambda r: {
-                "new_memories": [
-                    memory("Ana lives in Lisbon", ["m1"]),
-                    memory("Ana plays the cello", ["m1"]),
-                    memory("Ana wants to run a marathon", ["m1"], type="goal"),
-                ],
-                "profile": {"summary": "Ana."},
-            },
-        }
-    )
-    await learn(modelled, talk("I am Ana and live in Lisbon", at=MARCH))
-    known = {m.content: m.id for m in await memories(modelled)}
-    said = ("I moved to Berlin", "and ran it, and play well")
-    later = talk(*said, conversation="c2", at=APRIL)
-    before = await at_rest(tenant_conninfo)
-    seen = await preview(modelled, later)
-    assert everything(tenant_conninfo) == before
-
-    created = [m.content for m in seen.memories_created]
-    assert created == ["Ana lives in Berlin", "Ana ran the marathon"]
-    (cello,) = seen.memories_updated
-    assert (cello.id, cello.version) == (known["Ana plays the cello"], 2)
-    assert cello.content == "Ana plays the cello well"
-    (lisbon,) = seen.memories_contradicted
-    assert (lisbon.id, lisbon.superseded_by) == (known["Ana lives in Lisbon"], "")
-    assert lisbon.status == memory_pb2.MEMORY_STATUS_CONTRADICTED
-    assert lisbon.valid_to.ToDatetime(UTC) == APRIL
-    (goal,) = seen.goals_achieved
-    assert goal.id == known["Ana wants to run a marathon"]
-    assert goal.status == memory_pb2.MEMORY_STATUS_ACHIEVED
-    assert (seen.profile.version, personal(seen.profile)["location"]) == (2, "Berlin")
-
-    done = await learn(modelled, later)
-    for told in (seen.result, done):
-        assert (told.memories_created, told.memories_updated) == (2, 1)
-        assert (told.memories_contradicted, told.goals_achieved) == (1, 1)
-        assert told.profile_version == 2
 
 
 async def test_b15_a_long_transcript_is_read_in_parts_that_see_one_another(

@@ -1,5 +1,6 @@
 """D9 through the RPCs: `as_of`, what was true then; `known_at`, what was known then.
 
+Merges, filters and pages of the past: integration/retrieval/test_past.py, test_kept_pasts.py.
 Contract "Identity" and "Reads"; details B12, B13, C1, C2, C5; faults.md rows 48, 50.
 """
 
@@ -15,22 +16,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import job_pb2, memory_pb2, profile_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services
 from tests.e2e.curating import change, forget, restore, save, update
 from tests.e2e.handing_over import document, taken_in
-from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, shown, talk
-from tests.e2e.merging import (
-    ARCHIVED,
-    ONE_STYLE,
-    STYLE,
-    STYLES,
-    all_into,
-    consolidate,
-    merged_memory,
-    say,
-    script,
-)
+from tests.e2e.learning import ALL_STATUSES, ended, learn, replies, rows, shown, talk
 from tests.e2e.methods import METHODS, ask, refused
+from tests.e2e.privacy import choose
 from tests.e2e.sealing import change_profile
 from tests.e2e.travelling import at, contents_at, now_of, stamp
 from tests.scripted_model import ScriptedModel
@@ -155,32 +146,6 @@ async def test_identity_an_earlier_wording_is_shown_and_found_with_its_version(
     assert "keyword" not in await legs("Acme", second)
 
 
-async def test_c1_a_merged_group_answers_exactly_once_at_each_moment(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    for n, style in enumerate(STYLES):
-        await say(modelled, style, conversation=f"c{n}", at=MARCH + n * DAY)
-    first, last = MARCH, MARCH + 4 * DAY
-    apart = now_of(tenant_conninfo)
-    await consolidate(modelled, tag=STYLE)
-    merged = await merged_memory(modelled)
-    together = now_of(tenant_conninfo)
-    assert await contents_at(modelled) == [ONE_STYLE]
-    for as_of, held in ((first, STYLES[:1]), (last, sorted(STYLES))):
-        assert await contents_at(modelled, as_of=as_of, known_at=apart) == held
-        # The merged memory holds since the first of its originals.
-        assert await contents_at(modelled, as_of=as_of) == [ONE_STYLE]
-        assert await contents_at(modelled, as_of=as_of, known_at=together) == [ONE_STYLE]
-    assert await contents_at(modelled, as_of=first - DAY) == []
-    assert await contents_at(modelled, known_at=apart) == sorted(STYLES)
-
-    await ask(modelled, "UndoConsolidation", memory_id=merged.id)
-    assert len(await memories(modelled, statuses=ARCHIVED)) == 1
-    assert await contents_at(modelled, as_of=MARCH + 9 * DAY) == sorted(STYLES)
-    assert await contents_at(modelled, as_of=MARCH + 9 * DAY, known_at=together) == [ONE_STYLE]
-
-
 async def test_b13_an_achieved_goal_was_open_before(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
@@ -228,73 +193,26 @@ async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(
 
 
 async def test_c3_what_retention_removed_is_in_no_past(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    def accessed() -> bool:
-        return rows(superuser_conninfo, "SELECT access_count FROM memory_access") == [(3,)]
-
-    async with start_services(**model_settings(model), retention_days=30) as services:
-        saved = (await save(services, "Ana likes tea")).memory
-        await update(services, saved.id, "content", content="Ana likes green tea")
-        known = now_of(superuser_conninfo)
-        assert await contents_at(services, "tea", known_at=known) == ["Ana likes green tea"]
-        # Two searches and a context count as accesses, which are written a little later.
-        await eventually(accessed)
-        # As if nobody had come near for forty days.
-        for statement in (
-            "UPDATE memories SET created_at = created_at - interval '40 days'",
-            "UPDATE memory_access SET last_accessed_at = last_accessed_at - interval '40 days'",
-            "UPDATE history SET recorded_at = recorded_at - interval '40 days'",
-        ):
-            change(superuser_conninfo, statement)
-        run = await ask(services, "RunRetention")
-        job = await ended(services, run.job.id)
-        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-        assert job.result.counts["memories"] == 1
-        for moment in ({"known_at": known}, {"as_of": known}, {}):
-            assert await contents_at(services, "tea", **moment) == [], moment
-
-
-async def test_d8_d14_filters_and_pages_of_the_past(
     modelled: Services, tenant_conninfo: str
 ) -> None:
-    ids = []
-    for n in range(1, 6):
-        dish = f"Ana likes dish number {n}"
-        ids.append((await save(modelled, dish, tags=["food"], importance=n / 10)).memory.id)
+    await choose(modelled, mask=["retention_days"], retention_days=30)
+    saved = (await save(modelled, "Ana likes tea")).memory
+    await update(modelled, saved.id, "content", content="Ana likes green tea")
     known = now_of(tenant_conninfo)
-    for each in ids:
-        await update(modelled, each, "tags", "importance", tags=["taste"], importance=0.5)
-    await save(modelled, "Ana likes desserts", tags=["food"])
-
-    async def pages(tag: str, order_by: str = "") -> list[str]:
-        request = pb.ListMemoriesRequest(
-            user_id="ana", tags=[tag], known_at=stamp(known), page_size=2, order_by=order_by
-        )
-        found: list[str] = []
-        while True:
-            reply = await modelled.retrieval.ListMemories(request)
-            found += [each.id for each in reply.memories]
-            if not reply.next_page_token:
-                assert reply.total_size == len(found)
-                return found
-            assert len(reply.memories) == 2
-            request.page_token = reply.next_page_token
-
-    assert await pages("food") == ids[::-1]
-    assert await pages("food", "importance") == ids[::-1]
-    assert await pages("taste") == []
-    filters = {"tags": ["food"], "known_at": stamp(known), "limit": 3}
-    found = await ask(modelled, "SearchMemories", query="Which dish?", **filters)
-    assert len(found.results) == 3
-    assert {result.memory.id for result in found.results} <= set(ids)
-    # A page belongs to the moment it was asked for.
-    first = await ask(modelled, "ListMemories", known_at=stamp(known), page_size=2)
-    other = pb.ListMemoriesRequest(
-        user_id="ana", known_at=stamp(MAY), page_size=2, page_token=first.next_page_token
-    )
-    refusal = await refused(modelled, METHODS["RetrievalService/ListMemories"], other)
-    assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT
+    assert await contents_at(modelled, "tea", known_at=known) == ["Ana likes green tea"]
+    # Two searches and a context count as accesses, which are written a little later.
+    accessed = "SELECT access_count FROM memory_access"
+    await eventually(lambda: rows(tenant_conninfo, accessed) == [(3,)])
+    # As if nobody had come near for forty days.
+    aged = {"memories": "created_at", "memory_access": "last_accessed_at", "history": "recorded_at"}
+    for table, column in aged.items():
+        change(tenant_conninfo, f"UPDATE {table} SET {column} = {column} - interval '40 days'")
+    run = await ask(modelled, "RunRetention")
+    job = await ended(modelled, run.job.id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.result.counts["memories"] == 1
+    for moment in ({"known_at": known}, {"as_of": known}, {}):
+        assert await contents_at(modelled, "tea", **moment) == [], moment
 
 
 async def test_d1_the_block_of_the_past_tells_only_the_past(
