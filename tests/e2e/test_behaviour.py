@@ -104,9 +104,8 @@ async def test_a_rating_moves_what_the_answer_used(
     moved = await services.memory.RecordFeedback(feedback("ana", rating=rating))
 
     after = await preferences_of(services, "ana")
-    assert {key: round(after[key][1] - before[key][1], 6) for key in before} == dict.fromkeys(
-        before, step
-    )
+    changes = {key: round(after[key][1] - before[key][1], 6) for key in before}
+    assert changes == dict.fromkeys(before, step)
     (now,) = (await context_of(services, "ana")).memories
     assert round(now.importance - known.importance, 6) == step
     assert list(moved.memory_ids) == ([known.id] if step else [])

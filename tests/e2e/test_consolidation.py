@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from hitherto.v1 import job_pb2, maintenance_service_pb2, memory_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from hitherto_extraction.config import ExtractionSettings
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
@@ -181,7 +181,11 @@ async def test_c1_undo_brings_the_originals_back(
     before = {each.id: each for each in await memories(modelled)}
     await consolidate(modelled, tag=STYLE)
     found = await merged_memory(modelled)
-    back = await undo(modelled, found.id)
+    # It is told once.
+    undone = {"memory_id": found.id, "idempotency_key": "once"}
+    first, again = [(await ask(modelled, "UndoConsolidation", **undone)).memories for _ in "12"]
+    back = list(first)
+    assert [each.id for each in back] == [each.id for each in again]
     assert {each.id for each in back} == set(before)
     for each in back:
         assert (each.status, each.superseded_by) == (memory_pb2.MEMORY_STATUS_ACTIVE, "")
@@ -196,6 +200,15 @@ async def test_c1_undo_brings_the_originals_back(
         "SELECT action, count(*) FROM hitherto.history WHERE related_memory_id IS NOT NULL"
         " GROUP BY action ORDER BY action",
     ) == [("restored", 5), ("superseded", 5)]
+    # There is nothing to undo any more, and nothing of another user.
+    for user, memory_id, reason in (
+        ("ana", found.id, "MEMORY_STATUS_CONFLICT"),
+        ("ana", back[0].id, "MEMORY_STATUS_CONFLICT"),
+        ("ben", found.id, "MEMORY_NOT_FOUND"),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await undo(modelled, memory_id, user=user)
+        assert read_refusal(caught.value).reason == reason
     # Neither a run by itself nor a further memory merges them again.
     await consolidate(modelled)
     await say(modelled, SIXTH, conversation="c2")
@@ -224,32 +237,6 @@ async def test_c1_no_number_of_an_original_is_left_out(
     job = await ended(modelled, begun.job.id)
     assert job.result.counts["refused_unfaithful"] == 1
     assert await contents(modelled) == sorted(told)
-
-
-async def test_undo_is_told_once_and_refused_where_there_is_nothing_to_undo(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    original = (await memories(modelled))[0]
-    await consolidate(modelled, tag=STYLE)
-    found = await merged_memory(modelled)
-    request = maintenance_service_pb2.UndoConsolidationRequest(
-        user_id="ana", memory_id=found.id, idempotency_key="once"
-    )
-    first = await modelled.maintenance.UndoConsolidation(request)
-    second = await modelled.maintenance.UndoConsolidation(request)
-    assert [each.id for each in first.memories] == [each.id for each in second.memories]
-    for memory_id, status in ((found.id, "ARCHIVED"), (original.id, "ACTIVE")):
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await undo(modelled, memory_id)
-        refusal = read_refusal(caught.value)
-        assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
-        assert refusal.reason == "MEMORY_STATUS_CONFLICT"
-        assert refusal.metadata == {"memory_id": memory_id, "status": status}
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await undo(modelled, found.id, user="ben")
-    assert read_refusal(caught.value).reason == "MEMORY_NOT_FOUND"
 
 
 async def test_row_67_only_memories_of_one_origin_are_merged(
@@ -306,9 +293,9 @@ async def test_row_27_a_reply_that_was_cut_off_is_asked_for_in_halves(
     assert job.result.counts["groups"] == 2
     assert job.result.counts["superseded"] == 5
     assert job.result.usage.llm_calls == 3
-    assert (await merged_memory(modelled)).content == ONE_CASUAL
+    assert await contents(modelled) == [ONE_CASUAL] * 2
     found = await ask(modelled, "SearchMemories", query="casual tone")
-    assert [each.memory.content for each in found.results] == [ONE_CASUAL]
+    assert {each.memory.content for each in found.results} == {ONE_CASUAL}
 
 
 class Held:

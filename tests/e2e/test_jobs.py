@@ -45,8 +45,8 @@ async def submit(
     services: Services, *transcripts: conversation_pb2.Transcript, key: str = ""
 ) -> list[job_pb2.Job]:
     """Submit a batch."""
-    accepted = await services.extraction.SubmitTranscripts(
-        pb.SubmitTranscriptsRequest(transcripts=transcripts, idempotency_key=key)
+    accepted = await ask(
+        services, "SubmitTranscripts", user_id="", transcripts=transcripts, idempotency_key=key
     )
     assert accepted.consistency_token
     return list(accepted.jobs)

@@ -14,18 +14,13 @@ from uuid import UUID
 
 import pytest
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.failed_attempts import MAX_REPLY_BYTES, UnusableReplies
 from hitherto_shared.circuit_breaker import OUTAGES as IN_A_ROW
 from hitherto_shared.database.pipeline_connection import PipelineConnection
-from hitherto_shared.database.pool import Database
-from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.key_files import load_deployment_secret
-from hitherto_shared.model_server import ModelServer
 from hitherto_shared.sealing import BrokenToken
-from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask
@@ -42,6 +37,7 @@ from tests.scripted_model import (
     canary_script,
 )
 from tests.scripted_model.answers import memory, quoting
+from tests.waiting import eventually
 
 EVERY_ROW = "SELECT xmin::text, ctid::text, * FROM memories"
 STATES = (
@@ -61,6 +57,13 @@ SERVICE_SETTINGS = {**PATIENCE, "batch_tokens": 200}
 def patient(modelled: Services) -> Services:
     """The module's services, with `PATIENCE`."""
     return modelled
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services that start from here on make up for missing vectors every second."""
+    for module in ("sweeps", "wiring.work"):
+        monkeypatch.setattr(f"hitherto_extraction.{module}.SOON_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -105,9 +108,7 @@ async def test_row_25_an_outage_makes_the_job_wait_and_costs_no_attempt(
         model.queue(StatusFault(429, retry_after="900"))
         (job_id,) = await submit(services, talk("remember canary:heron", user="bo"))
         async with asyncio.timeout(180):
-            async for response in services.extraction.WatchJob(
-                extraction_service_pb2.WatchJobRequest(job_id=job_id)
-            ):
+            async for response in ask(services, "WatchJob", user_id="", job_id=job_id):
                 if response.job.state == job_pb2.JOB_STATE_FAILED:
                     break
         assert response.job.error.startswith("MODEL_UNAVAILABLE")
@@ -357,7 +358,7 @@ async def test_row_45_characters_that_cannot_be_stored_cost_nothing_but_themselv
 
 
 async def test_rows_32_to_34_a_memory_without_a_vector_is_found_by_its_words(
-    alone: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str
+    often: None, alone: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     """Every kind of reply that is none is refused in integration/test_providers.py."""
     vectors = (
@@ -375,38 +376,7 @@ async def test_rows_32_to_34_a_memory_without_a_vector_is_found_by_its_words(
     assert rows(superuser_conninfo, vectors) == [(0, 0)]
     assert await found(alone, "heron") == ["The user mentioned canary:heron."]
 
-    async with _OwnBackfill(conninfo, model) as filling:
-        await filling.run()
-        assert rows(superuser_conninfo, STATES) == [("pending",)]
-        model.always(None, endpoint="embeddings")
-        async with asyncio.timeout(180):
-            # The service's own sweep may be the one that fills them.
-            while rows(superuser_conninfo, STATES) != [("stored",)]:
-                await filling.run()
-        assert await filling.run() == 0
+    model.always(None, endpoint="embeddings")
+    await eventually(lambda: rows(superuser_conninfo, STATES) == [("stored",)])
     assert rows(superuser_conninfo, vectors) == [(2, 2)]
     assert [m.version for m in await memories(alone)] == [1]
-
-
-class _OwnBackfill:
-    """A back-fill of one's own on the test's database."""
-
-    def __init__(self, conninfo: str, model: ScriptedModel) -> None:
-        self._database = Database(
-            conninfo,
-            "hitherto_maintenance",
-            application="tests",
-            max_size=2,
-            configure=configure_vectors,
-        )
-        self._embedder = OpenAIEmbedder(
-            "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test"), timeout=1.0
-        )
-
-    async def __aenter__(self) -> Backfill:
-        await self._database.open()
-        return Backfill(self._database, self._embedder)
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._embedder.close()
-        await self._database.close()

@@ -202,12 +202,17 @@ async def test_h1_nothing_is_previewed_for_whom_memory_is_off(
 
 
 async def test_b15_a_preview_of_what_is_known_already_asks_nobody(
-    modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = echo
     await learn(modelled, talk("Ana likes tea"))
+    # Of something else, it writes nothing about a user who is known either.
+    before = await at_rest(tenant_conninfo)
+    seen = await preview(modelled, talk("Ana likes rum", conversation="c2"))
+    assert everything(tenant_conninfo) == before
+    assert [m.content for m in seen.memories_created] == ["Ana likes rum"]
     seen = await preview(modelled, talk("Ana likes tea"))
-    assert (model.calls["chat"], list(seen.memories_created)) == (1, [])
+    assert (model.calls["chat"], list(seen.memories_created)) == (2, [])
     assert not seen.HasField("profile")
     assert seen.summary.title
     # Another content under a known id is refused, and so is nothing at all.

@@ -16,7 +16,7 @@ from hitherto.v1 import conversation_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit
 from tests.e2e.methods import ask
-from tests.e2e.test_preview import at_rest, everything, preview
+from tests.e2e.test_preview import preview
 from tests.scripted_model import ScriptedModel
 
 VERSION = "extraction_4"
@@ -67,7 +67,7 @@ def transcript(person: Persona, session: DatedTalk) -> conversation_pb2.Transcri
 
 @pytest.mark.parametrize("who", ["de_jonas", "ja_haruka"])
 async def test_b15_every_session_of_a_person(
-    who: str, modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    who: str, modelled: Services, model: ScriptedModel
 ) -> None:
     (person,) = [each for each in people.load() if each.id == who]
     model.script = Playback(
@@ -76,9 +76,7 @@ async def test_b15_every_session_of_a_person(
     before: dict[str, memory_pb2.Memory] = {}
     for session in person.sessions:
         said = transcript(person, session)
-        written = await at_rest(tenant_conninfo)
         seen = await preview(modelled, said)
-        assert everything(tenant_conninfo) == written
         job = await ended(modelled, (await submit(modelled, said))[0])
         assert told(seen.result) == told(job.result)
 

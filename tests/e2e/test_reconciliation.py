@@ -307,8 +307,12 @@ PROSE = ChatAnswer("I would rather talk about the weather.")
 
 @pytest.mark.parametrize(
     ("poisoned", "reply", "joined", "why"),
-    [("around", FILTERED, 4, []), ("changed", PROSE, 3, ["refused_unanswered"])],
-    ids=["refuses what is around", "has no usable reply to a change"],
+    [
+        ("changed", FILTERED, 3, ["refused_content"]),
+        ("around", FILTERED, 4, []),
+        ("changed", PROSE, 3, ["refused_unanswered"]),
+    ],
+    ids=["refuses a change", "refuses what is around", "has no usable reply to a change"],
 )
 async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     poisoned: str,

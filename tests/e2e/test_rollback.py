@@ -10,7 +10,6 @@ import pytest
 from google.protobuf import json_format
 
 from hitherto.v1 import history_pb2, memory_pb2, search_pb2
-from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore, save
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, shown, submit, talk
@@ -25,9 +24,7 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 async def take_back(services: Services, **fields: Any) -> dict[str, int]:
-    reply = await services.maintenance.RollbackSource(
-        pb.RollbackSourceRequest(**{"user_id": "ana", **fields})
-    )
+    reply = await ask(services, "RollbackSource", **{"user_id": "ana", **fields})
     return dict(reply.counts)
 
 
