@@ -46,7 +46,7 @@ async def submit(
 ) -> list[job_pb2.Job]:
     """Submit a batch."""
     accepted = await ask(
-        services, "SubmitTranscripts", user_id="", transcripts=transcripts, idempotency_key=key
+        services, "SubmitTranscripts", transcripts=transcripts, idempotency_key=key
     )
     assert accepted.consistency_token
     return list(accepted.jobs)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from hitherto.v1 import job_pb2, memory_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.failed_attempts import MAX_REPLY_BYTES, UnusableReplies
 from hitherto_shared.circuit_breaker import OUTAGES as IN_A_ROW
@@ -108,7 +108,8 @@ async def test_row_25_an_outage_makes_the_job_wait_and_costs_no_attempt(
         model.queue(StatusFault(429, retry_after="900"))
         (job_id,) = await submit(services, talk("remember canary:heron", user="bo"))
         async with asyncio.timeout(180):
-            async for response in ask(services, "WatchJob", user_id="", job_id=job_id):
+            watched = extraction_service_pb2.WatchJobRequest(job_id=job_id)
+            async for response in services.extraction.WatchJob(watched):
                 if response.job.state == job_pb2.JOB_STATE_FAILED:
                     break
         assert response.job.error.startswith("MODEL_UNAVAILABLE")
