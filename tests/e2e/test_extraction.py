@@ -114,8 +114,8 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     # E1: nothing that is said sets these.
     assert (now.department, now.access_level) == ("", "standard")
     # L4.
-    versions = "SELECT version FROM profile_versions ORDER BY version"
-    assert [version for (version,) in rows(tenant_conninfo, versions)] == [1, 2, 3]
+    kept = "SELECT version FROM profile_versions ORDER BY version"
+    assert [version for (version,) in rows(tenant_conninfo, kept)] == [1, 2, 3]
     told = await ask(modelled, "GetProfileHistory", user_id="ana")
     assert [
         (each.version, plain(each.before).get("summary"), plain(each.after).get("summary"))

@@ -217,9 +217,9 @@ async def test_row_36_keys_replay_each_of_them(services: Services, tenant_connin
     which = {"user_id": "ana", "memory_id": saved.id, "idempotency_key": "k"}
     forgetting = pb.ForgetMemoryRequest(**which)  # type: ignore[arg-type]
     calls: list[tuple[Any, Any]] = [
-        (services.memory.ReviewMemory, pb.ReviewMemoryRequest(**which, decision=APPROVE)),  # type: ignore[arg-type]
+        (services.memory.ReviewMemory, pb.ReviewMemoryRequest(**which, decision=APPROVE)),
         (services.memory.ForgetMemory, forgetting),
-        (services.memory.RestoreMemory, pb.RestoreMemoryRequest(**which)),  # type: ignore[arg-type]
+        (services.memory.RestoreMemory, pb.RestoreMemoryRequest(**which)),
     ]
     for n, (method, request) in enumerate(calls):
         first = await method(request)
