@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from google.protobuf import field_mask_pb2, json_format, struct_pb2
 
-from hitherto.v1 import (
-    extraction_service_pb2,
-    history_pb2,
-    job_pb2,
-    memory_pb2,
-    retrieval_service_pb2,
-)
+from hitherto.v1 import history_pb2, job_pb2, memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, rows
 from tests.e2e.masks import masked
+from tests.e2e.methods import ask
 
 APPROVE = pb.REVIEW_DECISION_APPROVE
 REJECT = pb.REVIEW_DECISION_REJECT
@@ -77,48 +72,33 @@ async def update(
 
 async def forget(services: Services, memory_id: str, *, reason: str = "") -> memory_pb2.Memory:
     """Forget a memory of Ana's."""
-    return (
-        await services.memory.ForgetMemory(
-            pb.ForgetMemoryRequest(user_id="ana", memory_id=memory_id, reason=reason)
-        )
-    ).memory
+    reply = await ask(services, "ForgetMemory", memory_id=memory_id, reason=reason)
+    return cast(memory_pb2.Memory, reply.memory)
 
 
 async def restore(services: Services, memory_id: str, *, reason: str = "") -> memory_pb2.Memory:
     """Restore a memory of Ana's."""
-    return (
-        await services.memory.RestoreMemory(
-            pb.RestoreMemoryRequest(user_id="ana", memory_id=memory_id, reason=reason)
-        )
-    ).memory
+    reply = await ask(services, "RestoreMemory", memory_id=memory_id, reason=reason)
+    return cast(memory_pb2.Memory, reply.memory)
 
 
 async def review(
     services: Services, memory_id: str, decision: Any, *, reason: str = ""
 ) -> memory_pb2.Memory:
     """Decide about a memory of Ana's."""
-    return (
-        await services.memory.ReviewMemory(
-            pb.ReviewMemoryRequest(
-                user_id="ana", memory_id=memory_id, decision=decision, reason=reason
-            )
-        )
-    ).memory
+    decided = {"memory_id": memory_id, "decision": decision, "reason": reason}
+    return cast(memory_pb2.Memory, (await ask(services, "ReviewMemory", **decided)).memory)
 
 
 async def found(services: Services, query: str, *, user: str = "ana") -> list[str]:
     """What a search finds, the best first."""
-    reply = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=query)
-    )
+    reply = await ask(services, "SearchMemories", user_id=user, query=query)
     return [result.memory.content for result in reply.results]
 
 
 async def checks(services: Services, *, user: str = "ana") -> list[job_pb2.Job]:
     """The user's jobs that read no conversation, once they have ended, the oldest first."""
-    listed = await services.extraction.ListJobs(
-        extraction_service_pb2.ListJobsRequest(user_id=user, page_size=200)
-    )
+    listed = await ask(services, "ListJobs", user_id=user, page_size=200)
     about_memories = [job for job in reversed(listed.jobs) if not job.conversation_id]
     done = [await ended(services, job.id) for job in about_memories]
     for job in done:
@@ -143,8 +123,7 @@ def change(conninfo: str, statement: str, **values: Any) -> None:
 
 async def events(services: Services, memory_id: str) -> list[history_pb2.HistoryEvent]:
     """What happened to a memory of ana's, newest first."""
-    request = retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=memory_id)
-    return [*(await services.retrieval.GetMemoryHistory(request)).events]
+    return [*(await ask(services, "GetMemoryHistory", memory_id=memory_id)).events]
 
 
 def plain(value: struct_pb2.Struct) -> dict[str, Any]:

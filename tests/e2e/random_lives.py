@@ -7,15 +7,10 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from google.protobuf import field_mask_pb2, json_format
+from google.protobuf import json_format
+from google.protobuf.field_mask_pb2 import FieldMask
 
-from hitherto.v1 import (
-    history_pb2,
-    maintenance_service_pb2,
-    memory_pb2,
-    memory_service_pb2,
-    retrieval_service_pb2,
-)
+from hitherto.v1 import history_pb2, memory_pb2, memory_service_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import checks
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
@@ -90,62 +85,39 @@ class Life:
         )
         memory.context.update({"place": self.random.choice(("here", "there"))})
         paths = self.random.sample(("content", "importance", "tags", "sensitive", "context"), 2)
-        await self.services.memory.UpdateMemory(
-            memory_service_pb2.UpdateMemoryRequest(
-                user_id=self.name,
-                memory_id=await self.one(),
-                memory=memory,
-                update_mask=field_mask_pb2.FieldMask(paths=paths),
-            )
-        )
+        which = {"memory_id": await self.one(), "update_mask": FieldMask(paths=paths)}
+        await ask(self.services, "UpdateMemory", user_id=self.name, memory=memory, **which)
 
     async def forget(self) -> None:
         await ask(self.services, "ForgetMemory", user_id=self.name, memory_id=await self.one())
 
     async def restore(self) -> None:
-        await self.services.memory.RestoreMemory(
-            memory_service_pb2.RestoreMemoryRequest(
-                user_id=self.name,
-                memory_id=await self.one(
-                    memory_pb2.MEMORY_STATUS_FORGOTTEN, memory_pb2.MEMORY_STATUS_ARCHIVED
-                ),
-            )
-        )
+        statuses = memory_pb2.MEMORY_STATUS_FORGOTTEN, memory_pb2.MEMORY_STATUS_ARCHIVED
+        one = await self.one(*statuses)
+        await ask(self.services, "RestoreMemory", user_id=self.name, memory_id=one)
 
     async def consolidate(self) -> None:
-        reply = await self.services.maintenance.Consolidate(
-            maintenance_service_pb2.ConsolidateRequest(
-                user_id=self.name, tag=self.random.choice(("work", "home", "habits"))
-            )
-        )
+        tag = self.random.choice(("work", "home", "habits"))
+        reply = await ask(self.services, "Consolidate", user_id=self.name, tag=tag)
         await ended(self.services, reply.job.id, within=240)
 
     async def undo(self) -> None:
         found = await memories(self.services, user=self.name, statuses=ALL_STATUSES)
         made = [m.id for m in found if m.source == memory_pb2.MEMORY_SOURCE_CONSOLIDATION]
         if made:
-            await self.services.maintenance.UndoConsolidation(
-                maintenance_service_pb2.UndoConsolidationRequest(
-                    user_id=self.name, memory_id=self.random.choice(made)
-                )
-            )
+            one = self.random.choice(made)
+            await ask(self.services, "UndoConsolidation", user_id=self.name, memory_id=one)
 
     async def roll_back(self) -> None:
-        await self.services.maintenance.RollbackSource(
-            maintenance_service_pb2.RollbackSourceRequest(
-                user_id=self.name, conversation_id=self.random.choice(("c1", "c2", "c3"))
-            )
-        )
+        source = self.random.choice(("c1", "c2", "c3"))
+        await ask(self.services, "RollbackSource", user_id=self.name, conversation_id=source)
 
     async def compare(self) -> None:
         """Every memory and the profile are what their history tells."""
         await checks(self.services, user=self.name)
         for memory in await memories(self.services, user=self.name, statuses=ALL_STATUSES):
-            reply = await self.services.retrieval.GetMemoryHistory(
-                retrieval_service_pb2.GetMemoryHistoryRequest(
-                    user_id=self.name, memory_id=memory.id, page_size=200
-                )
-            )
+            asked = {"user_id": self.name, "memory_id": memory.id, "page_size": 200}
+            reply = await ask(self.services, "GetMemoryHistory", **asked)
             told = replayed(reply.events)
             assert told == present(memory), (self.name, memory.id, list(reply.events))
             assert reply.events[0].version == memory.version

@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from hitherto.v1 import conversation_pb2, job_pb2, privacy_pb2, search_pb2
+from hitherto.v1 import conversation_pb2, job_pb2, search_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
-from hitherto.v1 import privacy_service_pb2 as privacy
-from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.e2e.learning import memories, talk
 from tests.e2e.methods import ask
+from tests.e2e.privacy import choose
 
 MESSAGES = search_pb2.SEARCH_SCOPE_MESSAGES
-
-
-def said(*texts: str) -> list[conversation_pb2.Message]:
-    return [
-        conversation_pb2.Message(role=conversation_pb2.ROLE_USER, content=text) for text in texts
-    ]
 
 
 async def append(
     services: Services, *texts: str, user: str = "ana"
 ) -> writing.AppendMessagesResponse:
+    messages = [
+        conversation_pb2.Message(role=conversation_pb2.ROLE_USER, content=text) for text in texts
+    ]
     return await services.extraction.AppendMessages(
-        writing.AppendMessagesRequest(user_id=user, conversation_id="c1", messages=said(*texts))
+        writing.AppendMessagesRequest(user_id=user, conversation_id="c1", messages=messages)
     )
 
 
-async def words_found(
-    services: Services, query: str, token: str, min_relevance: float | None = None
-) -> list[str]:
-    found = await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(
-            user_id="ana",
-            query=query,
-            scopes=[MESSAGES],
-            consistency_token=token,
-            min_relevance=min_relevance,
-        )
-    )
+async def words_found(services: Services, query: str, token: str, **fields: Any) -> list[str]:
+    asked = {"query": query, "scopes": [MESSAGES], "consistency_token": token, **fields}
+    found = await ask(services, "SearchMemories", **asked)
     return [each.message.content for each in found.results]
 
 
@@ -72,18 +62,13 @@ async def test_d14_a_conversation_is_listed_from_its_first_message_on(services: 
     assert summary.message_count == 1
     assert summary.outcome == conversation_pb2.OUTCOME_ONGOING
     assert listed.total_size == 1
-    recent = await services.retrieval.GetRecentConversations(
-        pb.GetRecentConversationsRequest(
-            user_id="ana", include_messages=True, consistency_token=token
-        )
+    recent = await ask(
+        services, "GetRecentConversations", include_messages=True, consistency_token=token
     )
     (conversation,) = recent.conversations
     assert [message.content for message in conversation.messages] == ["  The medlars\n are ripe.  "]
-    resolved = await services.retrieval.ListConversations(
-        pb.ListConversationsRequest(
-            user_id="ana", outcomes=[conversation_pb2.OUTCOME_RESOLVED], consistency_token=token
-        )
-    )
+    outcomes = [conversation_pb2.OUTCOME_RESOLVED]
+    resolved = await ask(services, "ListConversations", outcomes=outcomes, consistency_token=token)
     assert not resolved.conversations
     assert resolved.total_size == 0
 
@@ -92,35 +77,19 @@ async def test_d14_a_conversation_is_listed_from_its_first_message_on(services: 
 async def test_h1_with_learning_off_messages_are_stored_and_found_and_teach_nothing(
     services: Services, how: str
 ) -> None:
-    await services.privacy.UpdateUserSettings(
-        privacy.UpdateUserSettingsRequest(
-            user_id="ana", user_settings=privacy_pb2.UserSettings(learning_enabled=False)
-        )
-    )
+    await choose(services, learning_enabled=False)
     if how == "append":
         reply = await append(services, "I live in Porto.")
         job, token = reply.job, reply.consistency_token
     else:
-        submitted = await services.extraction.SubmitTranscripts(
-            writing.SubmitTranscriptsRequest(
-                transcripts=[
-                    conversation_pb2.Transcript(
-                        user_id="ana", conversation_id="c1", messages=said("I live in Porto.")
-                    )
-                ]
-            )
-        )
+        transcripts = [talk("I live in Porto.")]
+        submitted = await ask(services, "SubmitTranscripts", transcripts=transcripts)
         job, token = submitted.jobs[0], submitted.consistency_token
     assert job.state == job_pb2.JOB_STATE_CANCELLED
     assert job.error.startswith("LEARNING_DISABLED")
     assert await words_found(services, "Porto", token) == ["I live in Porto."]
     # Switched on again, what was said meanwhile stays unlearnt.
-    await services.privacy.UpdateUserSettings(
-        privacy.UpdateUserSettingsRequest(
-            user_id="ana", user_settings=privacy_pb2.UserSettings(learning_enabled=True)
-        )
-    )
+    await choose(services, learning_enabled=True)
     ended = await ask(services, "EndConversation", conversation_id="c1")
     assert not ended.HasField("job")
-    listed = await services.retrieval.ListMemories(pb.ListMemoriesRequest(user_id="ana"))
-    assert not listed.memories
+    assert await memories(services) == []

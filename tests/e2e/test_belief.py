@@ -5,22 +5,18 @@ Contract "What the language model is asked"; faults.md rows 29, 34, 66, 67, 71, 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import (
-    maintenance_service_pb2,
-    memory_pb2,
-    profile_pb2,
-)
-from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.curating import forget, save
+from hitherto.v1 import maintenance_service_pb2, memory_pb2, profile_pb2
+from tests.e2e.conftest import Services
+from tests.e2e.curating import forget, save, statement, stream
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
 from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
@@ -52,55 +48,45 @@ def facts_of(profile: profile_pb2.Profile) -> Any:
 # --- refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("quote", "sources", "content", "why"),
-    [
-        ("", ["m1"], GREEN, "refused_without_quote"),
-        ("I switched to green tea at noon", ["m1"], GREEN, "refused_quote"),
-        ("You like green tea", ["m1"], GREEN, "refused_quote"),
-        ("at 4", ["m9"], GREEN, "refused_without_source"),
-        ("green tea, at four", ["m1"], "Ana drinks 7 cups of green tea.", "refused_digits"),
-    ],
-)
 async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
-    quote: str,
-    sources: list[str],
-    content: str,
-    why: str,
-    modelled: Services,
-    model: ScriptedModel,
+    modelled: Services, model: ScriptedModel
 ) -> None:
-    update = {"id": "e1", "content": content, "source_message_ids": sources, "quote": quote}
-    model.script = replies(
-        {
-            "green": lambda _: {"updated_memories": [update]},
-            "tea": lambda _: {"new_memories": [memory(TEA, ["m1"], confidence="high")]},
-        }
-    )
-    await learn(modelled, talk("I drink tea"))
-    later = talk(
-        "Green tea, at four, is what I have now",
-        ("assistant", "You like green tea"),
-        conversation="c2",
-    )
-    preview = await ask(modelled, "PreviewExtraction", transcript=later)
-    result = await learn(modelled, later)
-    for each in (preview.result, result):
-        (refusal,) = each.refusals
-        assert (refusal.item, refusal.reason) == ("updated_memories[0]", why)
-        assert (each.counts[why], each.memories_updated) == (1, 0)
-        assert "tea" not in refusal.subject
-    held = await by_content(modelled)
-    assert (held[TEA].version, held[TEA].status) == (1, STATUS.MEMORY_STATUS_ACTIVE)
-    assert refusal.memory_id == held[TEA].id
-    beside = held[content]
-    if why == "refused_without_source":
-        # Of whose words it is, nothing says: it waits.
-        assert beside.status == STATUS.MEMORY_STATUS_QUARANTINED
-        return
-    assert beside.status == STATUS.MEMORY_STATUS_ACTIVE
-    assert beside.confidence == memory_pb2.CONFIDENCE_LOW
-    assert list(beside.may_replace) == [held[TEA].id]
+    seven = "Ana drinks 7 cups of green tea."
+    cases = {
+        "refused_without_quote": ("", ["m1"], GREEN),
+        "refused_quote": ("You like green tea", ["m1"], GREEN),
+        "refused_without_source": ("at 4", ["m9"], GREEN),
+        "refused_digits": ("green tea, at four", ["m1"], seven),
+    }
+    for why, (quote, sources, content) in cases.items():
+        update = {"id": "e1", "content": content, "source_message_ids": sources, "quote": quote}
+        model.script = replies(
+            {
+                "green": lambda _, update=update: {"updated_memories": [update]},  # type: ignore[misc]
+                "tea": lambda _: {"new_memories": [memory(TEA, ["m1"], confidence="high")]},
+            }
+        )
+        await learn(modelled, talk("I drink tea", user=why))
+        lines = ("Green tea, at four, is what I have now", ("assistant", "You like green tea"))
+        later = talk(*lines, user=why, conversation="c2")
+        preview = await ask(modelled, "PreviewExtraction", transcript=later)
+        result = await learn(modelled, later)
+        held = {m.content: m for m in await memories(modelled, user=why, statuses=ALL_STATUSES)}
+        for each in (preview.result, result):
+            (refusal,) = each.refusals
+            assert (refusal.item, refusal.reason) == ("updated_memories[0]", why)
+            assert (each.counts[why], each.memories_updated) == (1, 0)
+            assert "tea" not in refusal.subject
+        assert (held[TEA].version, held[TEA].status) == (1, STATUS.MEMORY_STATUS_ACTIVE)
+        assert refusal.memory_id == held[TEA].id
+        beside = held[content]
+        if why == "refused_without_source":
+            # Of whose words it is, nothing says: it waits.
+            assert beside.status == STATUS.MEMORY_STATUS_QUARANTINED
+            continue
+        assert beside.status == STATUS.MEMORY_STATUS_ACTIVE, why
+        assert beside.confidence == memory_pb2.CONFIDENCE_LOW
+        assert list(beside.may_replace) == [held[TEA].id]
 
 
 async def test_row_71_the_assistants_words_change_nothing_that_the_user_said(
@@ -163,7 +149,6 @@ async def test_what_the_user_asks_to_forget_is_forgotten(
     ("role", "quote", "refused"),
     [
         ("user", "keep that to yourself", ""),
-        ("user", "never tell anybody", "refused_quote"),
         ("assistant", "keep that to yourself", "refused_by_trust"),
     ],
 )
@@ -211,45 +196,36 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
 async def test_a_goal_that_was_reached_can_be_forgotten(
     modelled: Services, model: ScriptedModel
 ) -> None:
+    goal, ran = "Ana wants to run ten kilometres", "Ana ran ten kilometres"
     model.script = replies(
         {
-            "forget": lambda r: {
-                "forgotten_memories": [change(shown(r, "wants"), "please forget it", "m1")]
-            },
+            "forget": lambda r: {"forgotten_memories": [change(shown(r, "wants"), "forget it")]},
             "did it": lambda r: {
-                "new_memories": [memory("Ana ran ten kilometres", ["m1"])],
-                "achieved_goals": [change(shown(r, "wants"), "did it", "m1") | {"by": 0}],
+                "new_memories": [memory(ran, ["m1"])],
+                "achieved_goals": [change(shown(r, "wants"), "did it", by=0)],
             },
-            "run": lambda _: {
-                "new_memories": [memory("Ana wants to run ten kilometres", ["m1"], type="goal")]
-            },
+            "run": lambda _: {"new_memories": [memory(goal, ["m1"], type="goal")]},
         }
     )
-    await learn(modelled, talk("I will run", at=MARCH))
-    await learn(modelled, talk("did it", conversation="c2", at=MARCH + timedelta(1)))
-    asked = talk("please forget it", conversation="c3", at=MARCH + timedelta(2))
-    assert (await learn(modelled, asked)).counts["forgotten"] == 1
-    assert [each.content for each in await memories(modelled)] == ["Ana ran ten kilometres"]
+    for day, words in enumerate(("I will run", "did it", "please forget it")):
+        said = talk(words, conversation=words, at=MARCH + timedelta(days=day))
+        result = await learn(modelled, said)
+    assert result.counts["forgotten"] == 1
+    assert [each.content for each in await memories(modelled)] == [ran]
 
 
-@pytest.mark.parametrize(
-    ("zone", "ends"),
-    [("Asia/Tokyo", "2026-03-03T15:00"), ("America/Los_Angeles", "2026-03-04T08:00")],
-)
 async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
-    zone: str, ends: str, modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel
 ) -> None:
     exam = memory("Ana has an exam on 2026-03-03", ["m1"], expires_at="2026-03-03")
     model.script = lambda _: ChatAnswer.of(new_memories=[exam | {"valid_from": "2026-02"}])
     transcript = talk("exam tomorrow, I know since February", at=MARCH)
-    transcript.time_zone = zone
+    transcript.time_zone = "America/Los_Angeles"
     result = await learn(modelled, transcript)
     assert (result.memories_created, result.dropped_items) == (1, 0)
     (known,) = await memories(modelled, statuses=ALL_STATUSES)
-    assert known.expires_at.ToDatetime().isoformat(timespec="minutes") == ends
-    first = datetime.fromisoformat("2026-02-01T00:00")
-    local = known.valid_from.ToDatetime() - first
-    assert local == (timedelta(hours=-9) if zone == "Asia/Tokyo" else timedelta(hours=8))
+    assert known.expires_at.ToDatetime() == datetime(2026, 3, 4, 8)
+    assert known.valid_from.ToDatetime() == datetime(2026, 2, 1, 8)
 
 
 async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_expiry(
@@ -319,11 +295,8 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(
         ({}, ["house"], "A builder on the road."),
     ]
     porto = found[1].sources[HOME]
-    assert (porto.conversation_id, porto.message_id, porto.quote) == (
-        "c1",
-        "c1-1",
-        "I moved to Porto",
-    )
+    found_in = (porto.conversation_id, porto.message_id, porto.quote)
+    assert found_in == ("c1", "c1-1", "I moved to Porto")
     assert porto.said_at.ToDatetime(UTC) == MARCH + timedelta(days=1)
     assert f"{BOATS}#boat" in found[0].sources
     assert f"{BOATS}#boat" not in found[1].sources
@@ -335,19 +308,15 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(
     assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
 
 
-@pytest.mark.parametrize("how", ["contradicted", "forgotten", "by hand", "rolled back"])
+@pytest.mark.parametrize("how", ["contradicted", "by hand", "rolled back"])
 async def test_a_value_goes_with_the_memory_that_it_rests_on(
     how: str, modelled: Services, model: ScriptedModel
 ) -> None:
     lives = "Ana lives in Lisbon."
 
-    def leaves(request: ChatRequest) -> dict[str, Any]:
-        key = "forgotten_memories" if how == "forgotten" else "contradicted_memories"
-        return {key: [change(shown(request, "Lisbon"), "I left")]}
-
     model.script = replies(
         {
-            "I left": leaves,
+            "I left": lambda r: {"contradicted_memories": [change(shown(r, "Lisbon"), "I left")]},
             "Lisbon": lambda _: {
                 "new_memories": [memory(lives, ["m1"])],
                 "profile_changes": [
@@ -378,10 +347,11 @@ async def test_a_value_goes_with_the_memory_that_it_rests_on(
 # --- what we told, and what the model is shown ---------------------------------------------------
 
 
-@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+@pytest.mark.parametrize(("role", "cut_off"), [("user", True), ("assistant", False)])
 async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
-    role: str, modelled: Services, model: ScriptedModel
+    role: str, cut_off: bool, modelled: Services, model: ScriptedModel
 ) -> None:
+    """A backend may put it into a message: by then it may be stale, or forgotten."""
     await save(modelled, TEA)
     context = await ask(modelled, "GetContext", query="tea", min_relevance=0)
     block = context.prompt_block
@@ -391,7 +361,7 @@ async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
         (mine,) = [line for line in request.messages if "BEFORE" in line.content]
         assert "tea" not in mine.content
         assert "hitherto" not in mine.content
-        assert "AFTER" in mine.content
+        assert ("AFTER" in mine.content) != cut_off
         known = [each.local_id for each in request.memories]
         # Words of the block are no evidence, even for a model that saw them.
         return ChatAnswer.of(
@@ -400,7 +370,8 @@ async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
         )
 
     model.script = script
-    fed = talk((role, f"BEFORE\n{block}\nAFTER"), "what about my tea?", conversation="c2")
+    given = block[: block.index("<<<end")] if cut_off else f"{block}\nAFTER"
+    fed = talk((role, f"BEFORE\n{given}"), "what about my tea?", conversation="c2")
     result = await learn(modelled, fed)
     assert {each.reason for each in result.refusals} == {"refused_quote"}
     assert [m.content for m in await memories(modelled)] == [TEA]
@@ -438,18 +409,10 @@ async def test_the_memory_that_one_message_is_about_is_shown(
 ) -> None:
     """Beside a message that has words in common with dozens of others."""
     garden = [f"Ana waters the tall garden roses of bed {n} in summer" for n in range(60)]
-    for content in ["Ana is allergic to penicillin", *garden]:
-        await save(modelled, content)
+    await stream(modelled, map(statement, ["Ana is allergic to penicillin", *garden]))
     model.script = replies({})
-    await learn(
-        modelled,
-        talk(
-            "the tall garden roses of summer, Ana waters bed after bed",
-            "roses again, in every bed of the garden, all summer",
-            "penicillin?",
-            conversation="c2",
-        ),
-    )
+    said = ("the tall garden roses of summer, Ana waters bed after bed", "penicillin?")
+    await learn(modelled, talk(*said, conversation="c2"))
     (asked,) = model.chat_requests
     contents = [known.content for known in asked.memories]
     assert len(contents) <= 50
@@ -459,41 +422,34 @@ async def test_the_memory_that_one_message_is_about_is_shown(
 # --- a thousand lies, and the way back -----------------------------------------------------------
 
 PEOPLE = [f"Ana knows person number {n}" for n in range(40)]
-LIES, EACH = 9, 40
-"""Replies of one kind, and the changes that each proposes: more than a thousand of all kinds."""
+LIES, EACH = 27, 40
+"""Replies, and the changes that each proposes: more than a thousand."""
+LYING = ("", "nobody of them is a friend any more", "Ana knows person number")
+"""What they quote: nothing, what nobody said, and what is known."""
 
 
-def lie(kind: str, request: ChatRequest) -> ChatAnswer:
+def lie(quote: str, request: ChatRequest) -> ChatAnswer:
     """Everything shown is wrong, in one of the ways in which models and attackers are."""
-    said = request.messages[0].content
-    quotes = {
-        "none": "",
-        "invented": "nobody of them is a friend any more",
-        "known": "Ana knows person number",
-        "genuine": said,
-    }
     known = [each.local_id for each in request.memories]
     half = len(known) // 2
-    evidence = cited(quotes[kind])
+    evidence = cited(quote)
     return ChatAnswer.of(
         updated_memories=[
             {"id": each, "content": "Ana is alone", **evidence} for each in known[:half]
         ],
         contradicted_memories=[{"id": each, "by": None, **evidence} for each in known[half:]],
-        profile_changes=[value("facts.personal.friends", "none", quotes[kind])],
+        profile_changes=[value("facts.personal.friends", "none", quote)],
     )
 
 
-@pytest.mark.parametrize("kind", ["none", "invented", "known"])
 async def test_r2_a_thousand_changes_without_a_genuine_quote_change_nothing(
-    kind: str, modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel
 ) -> None:
-    for content in PEOPLE:
-        await save(modelled, content)
+    await stream(modelled, map(statement, PEOPLE))
     before = await by_content(modelled)
-    model.script = lambda request: lie(kind, request)
     proposed = 0
     for number in range(LIES):
+        model.script = partial(lie, LYING[number % len(LYING)])
         result = await learn(modelled, talk(f"what a day {number}", conversation=f"lie{number}"))
         proposed += sum(result.counts[each] for each in ("refused_quote", "refused_without_quote"))
         assert result.memories_contradicted == 0
@@ -509,8 +465,7 @@ async def test_r2_a_thousand_changes_without_a_genuine_quote_change_nothing(
 async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_restores_it(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    for content in PEOPLE:
-        await save(modelled, content)
+    await stream(modelled, map(statement, PEOPLE))
     before = await by_content(modelled)
     since = Timestamp()
     since.GetCurrentTime()
@@ -524,7 +479,10 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
             updated_memories=[
                 {"id": each, "content": f"Ana fears {each} of {said}"} for each in known[:2]
             ],
-            contradicted_memories=[{"id": each, "by": None} for each in known[2:]],
+            contradicted_memories=[{"id": each, "by": None} for each in known[2:4]],
+            # What the reply itself states is no change of what is known.
+            new_memories=[memory(f"Ana met {said}", ["m1"])],
+            forgotten_memories=[*({"id": each} for each in known[4:]), {"new": 0}],
             profile_changes=[{"path": "facts.personal.mood", "value": said}],
         )
 
@@ -534,6 +492,7 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
         said = talk(f"e1 e2 e3 e4 e5 hate {number}", conversation=f"lie{number}")
         result = await learn(modelled, said)
         changed += result.memories_contradicted + result.memories_updated
+        changed += result.counts["forgotten"]
         refused += result.counts["refused_over_daily_cap"]
     assert (changed, refused) == (20, 20)
     requests: list[dict[str, Any]] = [
@@ -551,41 +510,3 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
     assert facts_of(await profile_of(modelled)) == {}
     for request in requests:
         assert set((await roll_back(modelled, **request)).values()) == {0}
-
-
-async def test_r2_requests_to_forget_stay_within_the_cap_of_a_day(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    for content in PEOPLE:
-        await save(modelled, content)
-
-    def script(request: ChatRequest) -> ChatAnswer:
-        """Five of the known a reply, and one that the reply itself states, which is no change."""
-        known = [{"id": each.local_id} for each in request.memories][:5]
-        told = memory(f"Ana met {request.messages[0].content}", ["m1"])
-        return quoting(request, new_memories=[told], forgotten_memories=[*known, {"new": 0}])
-
-    model.script = script
-    counts = Counter[str]()
-    for number in range(6):
-        counts += Counter(
-            (await learn(modelled, talk(f"no {number}", conversation=f"{number}"))).counts
-        )
-    assert (counts["forgotten"], counts["forgotten_new"]) == (20, 6)
-    assert counts["refused_over_daily_cap"] == 10
-    assert len(await memories(modelled)) == len(PEOPLE) - 20
-
-
-async def test_r2_a_time_range_and_another_model_take_nothing_else_back(
-    start_services: StartServices, model: ScriptedModel
-) -> None:
-    async with start_services(**model_settings(model)) as services:
-        model.script = replies({"tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]}})
-        await learn(services, talk("tea"))
-        until = Timestamp()
-        until.GetCurrentTime()
-        assert set((await roll_back(services, model="another")).values()) == {0}
-        assert set((await roll_back(services, since=until)).values()) == {0}
-        assert [m.content for m in await memories(services)] == [TEA]
-        assert (await roll_back(services, until=until))["memories_forgotten"] == 1
-        assert await memories(services) == []

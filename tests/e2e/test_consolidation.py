@@ -9,11 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from hitherto.v1 import (
-    job_pb2,
-    maintenance_service_pb2,
-    memory_pb2,
-)
+from hitherto.v1 import job_pb2, memory_pb2
 from hitherto_extraction.config import ExtractionSettings
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
@@ -41,6 +37,10 @@ from tests.e2e.test_rollback import take_back
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import merged, quoting
 
+ONE_MERGE = {
+    "groups": 1, "merged": 1, "created": 1, "superseded": 5, "skipped_unchanged": 0, "dropped": 0,
+}  # fmt: skip
+SIXTH = "The user signs with a casual first name"
 ATTEMPTS: int = ExtractionSettings.model_fields["job_max_retries"].default + 1
 
 
@@ -65,20 +65,13 @@ async def the_job(services: Services, user: str = "ana") -> job_pb2.Job:
 
 
 async def test_document_002_five_writing_style_memories_become_one(
-    modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     for number, style in enumerate(STYLES):
         await say(modelled, style, conversation=f"c{number}")
     job = await consolidate(modelled, tag=STYLE)
-    assert dict(job.result.counts) == {
-        "groups": 1,
-        "merged": 1,
-        "created": 1,
-        "superseded": 5,
-        "skipped_unchanged": 0,
-        "dropped": 0,
-    }
+    assert dict(job.result.counts) == ONE_MERGE
     found = await merged_memory(modelled)
     originals = await memories(modelled, statuses=SUPERSEDED)
     assert await contents(modelled) == [ONE_STYLE]
@@ -90,46 +83,56 @@ async def test_document_002_five_writing_style_memories_become_one(
     # Five conversations say so, none of them surely.
     assert found.confidence == memory_pb2.CONFIDENCE_HIGH
     assert sorted(found.source_message_ids) == [f"c{n}-1" for n in range(5)]
-    assert found.valid_from == min(
-        (each.valid_from for each in originals), key=lambda moment: moment.ToNanoseconds()
-    )
+    begins = min(each.valid_from.ToNanoseconds() for each in originals)
+    assert found.valid_from.ToNanoseconds() == begins
     assert found.job_id == job.id
     assert (job.result.memories_created, job.result.prompt_version) == (1, "consolidation_2")
     (request,) = consolidations(list(model.chat_requests))
     assert [each.local_id for each in request.memories] == ["e1", "e2", "e3", "e4", "e5"]
     assert request.body["response_format"]["json_schema"]["name"] == "consolidation"
-
-
-async def test_c1_a_sixth_memory_of_a_tag_sets_it_off_and_a_fifth_does_not(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    assert await jobs_of(modelled) == []
-    await say(modelled, "The user signs with a casual first name", conversation="c2")
-    job = await the_job(modelled)
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert job.result.counts["superseded"] == 6
-    assert await contents(modelled) == [ONE_STYLE]
+    # B14: the call is charged.
+    usage = job.result.usage
+    assert (usage.llm_calls, usage.embedding_calls) == (1, 1)
+    assert (usage.input_tokens, usage.output_tokens) == (100, 20)
+    charged = (
+        "SELECT stage, calls, input_tokens, cost_usd > 0 FROM hitherto.usage_ledger"
+        " WHERE kind = 'consolidation' AND stage = 'consolidation'"
+    )
+    assert rows(tenant_conninfo, charged) == [("consolidation", 1, 100, True)]
 
 
 async def test_c1_nothing_is_merged_below_the_bounds(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    """Without a tag above 5, with one from 5."""
+    """Without a tag above 5, with one from 5; a sixth of a tag sets it off by itself."""
     model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
+    assert await jobs_of(modelled) == []
     assert (await consolidate(modelled)).result.counts["groups"] == 0
     await say(modelled, *STYLES[:4], tag="other", user="ben")
     assert (await consolidate(modelled, user="ben", tag="other")).result.counts["groups"] == 0
     assert calls(model) == 0
+    # A dry run counts and asks nobody.
+    counts = {"groups": 1, "memories": 5, "skipped_unchanged": 0}
+    for user in ("ana", ""):
+        told = await ask(modelled, "Consolidate", user_id=user, tag=STYLE, dry_run=True)
+        assert dict(told.counts) == dict(told.job.result.counts) == counts
+        assert told.job.state == job_pb2.JOB_STATE_SUCCEEDED
+        assert told.job.consistency_token
+    assert calls(model) == 0
+    assert await contents(modelled) == sorted(STYLES)
+    await say(modelled, SIXTH, conversation="c2")
+    job = await the_last(modelled)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.result.counts["superseded"] == 6
+    assert await contents(modelled) == [ONE_STYLE]
 
 
 async def test_c1_a_second_run_changes_nothing_and_asks_nobody(
     modelled: Services, model: ScriptedModel
 ) -> None:
     model.script = script(nothing)
-    await say(modelled, *STYLES, "The user signs with a casual first name")
+    await say(modelled, *STYLES, SIXTH)
     assert (await the_job(modelled)).result.counts["groups"] == 1
     before = rows_of(await memories(modelled))
     job = await consolidate(modelled)
@@ -178,7 +181,11 @@ async def test_c1_undo_brings_the_originals_back(
     before = {each.id: each for each in await memories(modelled)}
     await consolidate(modelled, tag=STYLE)
     found = await merged_memory(modelled)
-    back = await undo(modelled, found.id)
+    # It is told once.
+    undone = {"memory_id": found.id, "idempotency_key": "once"}
+    first, again = [(await ask(modelled, "UndoConsolidation", **undone)).memories for _ in "12"]
+    back = list(first)
+    assert [each.id for each in back] == [each.id for each in again]
     assert {each.id for each in back} == set(before)
     for each in back:
         assert (each.status, each.superseded_by) == (memory_pb2.MEMORY_STATUS_ACTIVE, "")
@@ -193,9 +200,18 @@ async def test_c1_undo_brings_the_originals_back(
         "SELECT action, count(*) FROM hitherto.history WHERE related_memory_id IS NOT NULL"
         " GROUP BY action ORDER BY action",
     ) == [("restored", 5), ("superseded", 5)]
+    # There is nothing to undo any more, and nothing of another user.
+    for user, memory_id, reason in (
+        ("ana", found.id, "MEMORY_STATUS_CONFLICT"),
+        ("ana", back[0].id, "MEMORY_STATUS_CONFLICT"),
+        ("ben", found.id, "MEMORY_NOT_FOUND"),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await undo(modelled, memory_id, user=user)
+        assert read_refusal(caught.value).reason == reason
     # Neither a run by itself nor a further memory merges them again.
     await consolidate(modelled)
-    await say(modelled, "The user signs with a casual first name", conversation="c2")
+    await say(modelled, SIXTH, conversation="c2")
     for job in await jobs_of(modelled):
         await ended(modelled, job.id)
     assert set(STYLES) < set(await contents(modelled))
@@ -207,75 +223,34 @@ async def test_c1_undo_brings_the_originals_back(
     assert await contents(modelled) == [ONE_STYLE]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "merge"),
-    [
-        ("takes 10 mg of ramipril", "takes 20 mg of ramipril", "takes 20 mg of ramipril"),
-        ("flies to Rome on 2027-03-04", "flies to Rome on 2027-05-06", "flies to Rome"),
-        ("nimmt 10 mg Ramipril", "nimmt Ramipril", "nimmt Ramipril"),
-        ("ngủ lúc 22 giờ", "ngủ lúc 23 giờ", "ngủ lúc 22 giờ"),
-        ("毎朝8時に走る", "毎朝8時に走る、雨の日は9時", "毎朝8時に走る"),
-    ],
-)
 async def test_c1_no_number_of_an_original_is_left_out(
-    modelled: Services, model: ScriptedModel, first: str, second: str, merge: str
+    modelled: Services, model: ScriptedModel
 ) -> None:
-    """A dose or a day that no current memory tells would be lost."""
-    model.script = script(all_into(merge))
-    told = [first, second, *(f"{second}, {place}" for place in ("a", "b", "c"))]
+    """A dose or a day that no current memory tells would be lost: unit/consolidation/."""
+    model.script = script(all_into("takes 20 mg of ramipril"))
+    more = (f"takes 20 mg of ramipril, {place}" for place in ("a", "b", "c"))
+    told = ["takes 10 mg of ramipril", "takes 20 mg of ramipril", *more]
     await say(modelled, *told)
-    job = await consolidate(modelled, tag=STYLE)
+    # A run for one user tells at once what there is to do.
+    begun = await ask(modelled, "Consolidate", tag=STYLE)
+    assert dict(begun.counts) == {"groups": 1, "memories": 5, "skipped_unchanged": 0}
+    job = await ended(modelled, begun.job.id)
     assert job.result.counts["refused_unfaithful"] == 1
     assert await contents(modelled) == sorted(told)
 
 
-async def test_undo_is_told_once_and_refused_where_there_is_nothing_to_undo(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    original = (await memories(modelled))[0]
-    await consolidate(modelled, tag=STYLE)
-    found = await merged_memory(modelled)
-    request = maintenance_service_pb2.UndoConsolidationRequest(
-        user_id="ana", memory_id=found.id, idempotency_key="once"
-    )
-    first = await modelled.maintenance.UndoConsolidation(request)
-    second = await modelled.maintenance.UndoConsolidation(request)
-    assert [each.id for each in first.memories] == [each.id for each in second.memories]
-    for memory_id, status in ((found.id, "ARCHIVED"), (original.id, "ACTIVE")):
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await undo(modelled, memory_id)
-        refusal = read_refusal(caught.value)
-        assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
-        assert refusal.reason == "MEMORY_STATUS_CONFLICT"
-        assert refusal.metadata == {"memory_id": memory_id, "status": status}
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await undo(modelled, found.id, user="ben")
-    assert read_refusal(caught.value).reason == "MEMORY_NOT_FOUND"
-
-
-@pytest.mark.parametrize("asked", [False, True])
 async def test_row_67_only_memories_of_one_origin_are_merged(
-    modelled: Services, model: ScriptedModel, asked: bool
+    modelled: Services, model: ScriptedModel
 ) -> None:
     """Nobody lowers the trust of what the user said by saying something beside it."""
     model.script = script(all_into(ONE_STYLE))
-    await say(
-        modelled,
-        *STYLES,
+    others = (
         ("assistant", "The user does not like formal language in a mail to friends"),
         ("tool", "The user keeps to a conversational tone, never to formal language"),
     )
-    if asked:
-        await consolidate(modelled, tag=STYLE)
-    else:
-        await the_job(modelled)
-    (made,) = [
-        each
-        for each in await memories(modelled, statuses=ACTIVE)
-        if each.source == memory_pb2.MEMORY_SOURCE_CONSOLIDATION
-    ]
+    await say(modelled, *STYLES, *others)
+    await the_job(modelled)
+    made = await merged_memory(modelled)
     originals = {each.id: each.origin for each in await memories(modelled, statuses=SUPERSEDED)}
     assert made.origin == memory_pb2.ORIGIN_USER
     assert {originals[each] for each in made.supersedes} == {memory_pb2.ORIGIN_USER}
@@ -283,55 +258,44 @@ async def test_row_67_only_memories_of_one_origin_are_merged(
     assert left == {memory_pb2.ORIGIN_USER, memory_pb2.ORIGIN_ASSISTANT, memory_pb2.ORIGIN_TOOL}
 
 
-@pytest.mark.parametrize("garbage", CONTENT_FAULTS.values(), ids=CONTENT_FAULTS)
+@pytest.mark.parametrize("garbage", ["truncated_json", "wrong_schema"])
 async def test_row_26_garbage_is_never_nothing_to_merge(
     modelled: Services, model: ScriptedModel, garbage: str
 ) -> None:
+    """Every kind of it: unit/consolidation/test_reply.py."""
     ordinary = script(nothing)
-
-    def garbled(request: ChatRequest) -> ChatAnswer:
-        return ChatAnswer(garbage) if request.consolidation else ordinary(request)
-
-    model.script = garbled
+    reply = ChatAnswer(CONTENT_FAULTS[garbage])
+    model.script = lambda request: reply if request.consolidation else ordinary(request)
     await say(modelled, *STYLES)
-    asked = calls(model)
     begun = await ask(modelled, "Consolidate", tag=STYLE)
     job = await ended(modelled, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_DEAD
     assert "MODEL_UNUSABLE" in job.error
     # An attempt asks twice. If the reply was cut off, it asked about the whole group before, and
     # then twice about half of it.
-    cut_off = garbage == CONTENT_FAULTS["truncated_json"]
-    assert calls(model) - asked == (3 if cut_off else 2) * ATTEMPTS
+    assert calls(model) == (3 if garbage == "truncated_json" else 2) * ATTEMPTS
     # Nothing is taken for looked at: the next run asks again.
     model.script = script(all_into(ONE_STYLE))
     await consolidate(modelled, tag=STYLE)
     assert await contents(modelled) == [ONE_STYLE]
 
 
-async def test_an_outage_of_the_embedder_leaves_the_merged_memory_to_the_back_fill(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    model.always(StatusFault(503), endpoint="embeddings")
-    await consolidate(modelled, tag=STYLE)
-    model.always(None, endpoint="embeddings")
-    assert (await merged_memory(modelled)).content == ONE_STYLE
-    found = await ask(modelled, "SearchMemories", query="conversational tone")
-    assert [each.memory.content for each in found.results] == [ONE_STYLE]
-
-
 async def test_row_27_a_reply_that_was_cut_off_is_asked_for_in_halves(
     modelled: Services, model: ScriptedModel
 ) -> None:
+    """And an outage of the embedder leaves the merged memory to the back-fill."""
     model.script = script(all_into(ONE_CASUAL))
     await say(modelled, *CASUAL)
     model.queue(ChatAnswer('{"memories": [{"type"', finish_reason="length"))
+    model.always(StatusFault(503), endpoint="embeddings")
     job = await consolidate(modelled, tag=STYLE)
+    model.always(None, endpoint="embeddings")
     assert job.result.counts["groups"] == 2
     assert job.result.counts["superseded"] == 5
     assert job.result.usage.llm_calls == 3
+    assert await contents(modelled) == [ONE_CASUAL] * 2
+    found = await ask(modelled, "SearchMemories", query="casual tone")
+    assert {each.memory.content for each in found.results} == {ONE_CASUAL}
 
 
 class Held:
@@ -358,13 +322,12 @@ async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_becam
     begun = await ask(modelled, "Consolidate", tag=STYLE)
     await asyncio.wait_for(held.asked.wait(), 180)
     # No lock is held meanwhile: whoever writes does not wait for the model.
-    rows_changed = rows(
-        tenant_conninfo,
+    changed = (
         "UPDATE hitherto.memories SET version = version + 1,"
         " content = 'The user changed their mind', updated_at = clock_timestamp()"
-        " WHERE content LIKE '%formal language' RETURNING version",
+        " WHERE content LIKE '%formal language' RETURNING version"
     )
-    assert rows_changed == [(2,)]
+    assert rows(tenant_conninfo, changed) == [(2,)]
     held.go_on.set()
     job = await ended(modelled, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
@@ -387,13 +350,9 @@ async def test_row_22_runs_over_the_same_memories_never_deadlock(
     """One for the tenant and one for the user, over two tags, each in its own order."""
     model.script = script(all_into(ONE_CASUAL))
     await say(modelled, *(f"{each} #other" for each in CASUAL))
+    runs = (("ana", STYLE), ("", "other"), ("", STYLE), ("ana", "other"))
     begun = await asyncio.gather(
-        *(
-            modelled.maintenance.Consolidate(
-                maintenance_service_pb2.ConsolidateRequest(user_id=user, tag=tag)
-            )
-            for user, tag in (("ana", STYLE), ("", "other"), ("", STYLE), ("ana", "other"))
-        )
+        *(ask(modelled, "Consolidate", user_id=user, tag=tag) for user, tag in runs)
     )
     for each in begun:
         job = await ended(modelled, each.job.id)
@@ -405,18 +364,31 @@ async def test_row_22_runs_over_the_same_memories_never_deadlock(
 
 
 async def test_a_run_over_the_tenant_goes_through_its_users(
-    modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
+    """One without an answer holds up nobody: the next attempt asks about what is left.
+
+    Whoever wants nothing learnt is not put before the model.
+    """
     model.script = script(all_into(ONE_STYLE))
-    for user in ("ana", "ben", "eva"):
+    for user in ("ana", "ben", "eva", "kim"):
         await say(modelled, *STYLES, user=user)
     await say(modelled, *STYLES[:3], user="joe")
+    off = "UPDATE hitherto.users SET learning_enabled = false WHERE user_id = 'kim' RETURNING 1"
+    rows(tenant_conninfo, off)
+    begun = await ask(modelled, "Consolidate", user_id="kim", tag=STYLE)
+    refused = await ended(modelled, begun.job.id)
+    assert refused.state == job_pb2.JOB_STATE_CANCELLED
+    assert "LEARNING_DISABLED" in refused.error
+    model.queue(ChatAnswer("no"), ChatAnswer("no"))
     job = await consolidate(modelled, user="", tag=STYLE)
-    assert (job.result.counts["groups"], job.result.counts["superseded"]) == (3, 15)
-    assert job.user_id == ""
+    assert (job.attempt, job.user_id) == (2, "")
+    assert dict(job.result.counts) == {name: 3 * count for name, count in ONE_MERGE.items()}
+    assert calls(model) == 5
     for user in ("ana", "ben", "eva"):
         assert await contents(modelled, user=user) == [ONE_STYLE]
-    assert len(await contents(modelled, user="joe")) == 3
+    for user, left in (("joe", 3), ("kim", 5)):
+        assert len(await contents(modelled, user=user)) == left
 
 
 async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
@@ -437,7 +409,7 @@ async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
     model.script = script(nothing)
     for user in ("ana", "ben"):
         await say(modelled, *STYLES, user=user)
-    await say(modelled, "The user signs with a casual first name", conversation="c2")
+    await say(modelled, SIXTH, conversation="c2")
     await the_job(modelled)
     model.script = script(all_into(ONE_STYLE))
     # One user has too few, the other's were looked at already.
@@ -451,11 +423,11 @@ async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
     assert await contents(modelled, user="ben") == sorted(STYLES)
 
 
-@pytest.mark.parametrize("seed", range(3))
 async def test_undoing_every_merge_leaves_what_was_there(
-    modelled: Services, model: ScriptedModel, seed: int
+    modelled: Services, model: ScriptedModel
 ) -> None:
     """Undo after merge is the identity on all that a memory says, whatever was merged with what."""
+    seed = random.randrange(10**6)
     chance = random.Random(seed)
 
     def some(request: ChatRequest) -> list[dict[str, Any]]:
@@ -472,7 +444,7 @@ async def test_undoing_every_merge_leaves_what_was_there(
     assert [each.content for each in made] == [ONE_CASUAL] * 2
     for each in made:
         await undo(modelled, each.id)
-    assert [stated(each) for each in await memories(modelled)] == before
+    assert [stated(each) for each in await memories(modelled)] == before, seed
 
 
 def stated(memory: memory_pb2.Memory) -> bytes:
@@ -482,60 +454,6 @@ def stated(memory: memory_pb2.Memory) -> bytes:
     for name in ("version", "updated_at", "job_id"):
         kept.ClearField(name)
     return kept.SerializeToString(deterministic=True)
-
-
-async def test_a_user_without_an_answer_does_not_hold_up_the_others(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """The next attempt asks about what is left, and counts nothing twice."""
-    model.script = script(all_into(ONE_STYLE))
-    for user in ("ana", "ben", "eva"):
-        await say(modelled, *STYLES, user=user)
-    model.queue(ChatAnswer("no"), ChatAnswer("no"))
-    job = await consolidate(modelled, user="", tag=STYLE)
-    assert job.attempt == 2
-    assert dict(job.result.counts) == {
-        "groups": 3,
-        "merged": 3,
-        "created": 3,
-        "superseded": 15,
-        "skipped_unchanged": 0,
-        "dropped": 0,
-    }
-    assert calls(model) == 5
-
-
-async def test_a_dry_run_counts_and_asks_nobody(modelled: Services, model: ScriptedModel) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    counts = {"groups": 1, "memories": 5, "skipped_unchanged": 0}
-    for user in ("ana", ""):
-        told = await ask(modelled, "Consolidate", user_id=user, tag=STYLE, dry_run=True)
-        assert dict(told.counts) == counts
-        assert told.job.state == job_pb2.JOB_STATE_SUCCEEDED
-        assert dict(told.job.result.counts) == counts
-        assert told.job.consistency_token
-    assert calls(model) == 0
-    assert await contents(modelled) == sorted(STYLES)
-    # A run for one user tells at once what there is to do.
-    begun = await ask(modelled, "Consolidate", tag=STYLE)
-    assert dict(begun.counts) == counts
-    await ended(modelled, begun.job.id)
-
-
-async def test_b14_the_call_is_charged(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    job = await consolidate(modelled, tag=STYLE)
-    assert (job.result.usage.llm_calls, job.result.usage.embedding_calls) == (1, 1)
-    assert (job.result.usage.input_tokens, job.result.usage.output_tokens) == (100, 20)
-    assert rows(
-        tenant_conninfo,
-        "SELECT stage, calls, input_tokens, cost_usd > 0 FROM hitherto.usage_ledger"
-        " WHERE kind = 'consolidation' AND stage = 'consolidation'",
-    ) == [("consolidation", 1, 100, True)]
 
 
 async def test_what_says_a_merged_memory_again_strengthens_it_and_doubles_nothing(
@@ -555,26 +473,6 @@ async def test_what_says_a_merged_memory_again_strengthens_it_and_doubles_nothin
     back = {each.content: each for each in await undo(modelled, after.id)}
     assert "c9-1" in back[STYLES[0]].source_message_ids
     assert "c9-1" not in back[STYLES[1]].source_message_ids
-
-
-async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    for user in ("ana", "ben"):
-        await say(modelled, *STYLES, user=user)
-    rows(
-        tenant_conninfo,
-        "UPDATE hitherto.users SET learning_enabled = false WHERE user_id = 'ana' RETURNING 1",
-    )
-    begun = await ask(modelled, "Consolidate", tag=STYLE)
-    job = await ended(modelled, begun.job.id)
-    assert job.state == job_pb2.JOB_STATE_CANCELLED
-    assert "LEARNING_DISABLED" in job.error
-    await consolidate(modelled, user="", tag=STYLE)
-    assert calls(model) == 1
-    assert len(await contents(modelled)) == 5
-    assert await contents(modelled, user="ben") == [ONE_STYLE]
 
 
 async def test_row_72_a_merge_whose_originals_are_forgotten_is_taken_back(

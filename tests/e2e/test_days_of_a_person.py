@@ -7,11 +7,11 @@ from datetime import datetime
 
 import pytest
 
-from hitherto.v1 import privacy_service_pb2
 from hitherto_client import Hitherto
 from hitherto_client.tools import Toolbox
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
+from tests.e2e.privacy import choose, settings
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 from tests.e2e.test_tools import Calling
 from tests.tenants import Tenant, credential
@@ -40,10 +40,7 @@ async def test_a_message_is_of_the_day_on_which_it_was_written(
     typed: Typed,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = privacy_service_pb2.UpdateUserSettingsRequest(user_id="ana")
-    settings.user_settings.time_zone = zone
-    settings.update_mask.paths.append("time_zone")
-    await services.privacy.UpdateUserSettings(settings)
+    await choose(services, mask=["time_zone"], time_zone=zone)
     await learn(services, talk("I moved to Hue today.", at=datetime.fromisoformat(SAID[zone])))
 
     async def found(**days: str) -> list[str]:
@@ -55,9 +52,8 @@ async def test_a_message_is_of_the_day_on_which_it_was_written(
     assert await found(after="2026-09-01", before="2026-09-02") == ["2026-09-01"]
     assert await found(before="2026-09-01") == []
     assert await found(after="2026-09-02") == []
-    refused = await ana.result(
-        "retrieve_context", query="Hue", time_filter={"after": "2026-09-01", "before": "2026-09-01"}
-    )
+    no_day = {"after": "2026-09-01", "before": "2026-09-01"}
+    refused = await ana.result("retrieve_context", query="Hue", time_filter=no_day)
     assert "is not included" in refused.text
     at = pointed(typed, services, monkeypatch)
     days = ("--created-after", "2026-09-01", "--created-before", "2026-09-02")
@@ -78,9 +74,7 @@ async def test_days_are_of_the_zone_that_the_first_transcript_names(
     said = talk("I moved to Hue on 2026-09-01.", at=datetime.fromisoformat(SAID[zone]))
     said.time_zone = zone
     await learn(services, said)
-    asked = privacy_service_pb2.GetUserSettingsRequest(user_id="ana")
-    settings = (await services.privacy.GetUserSettings(asked)).user_settings
-    assert settings.time_zone == zone
+    assert (await settings(services)).time_zone == zone
     at = pointed(typed, services, monkeypatch)
     assert "2026-09-01" in await at("memories", "ana")
     told = await at("context", "ana", "Where did she move?")
@@ -96,15 +90,11 @@ async def test_a_transcript_changes_no_zone_that_is_set_and_utc_sets_none(
         said = talk(words, conversation=words)
         said.time_zone = named
         await learn(services, said)
-        asked = privacy_service_pb2.GetUserSettingsRequest(user_id="ana")
-        return (await services.privacy.GetUserSettings(asked)).user_settings.time_zone
+        return (await settings(services)).time_zone
 
     assert await zone_after("UTC", "I like jazz.") == "UTC"
     assert await zone_after("Asia/Tokyo", "I like tea.") == "Asia/Tokyo"
     assert await zone_after("Europe/Berlin", "I like cats.") == "Asia/Tokyo"
-    reset = privacy_service_pb2.UpdateUserSettingsRequest(user_id="ana")
-    reset.user_settings.SetInParent()
-    reset.update_mask.paths.append("time_zone")
-    await services.privacy.UpdateUserSettings(reset)
+    await choose(services, mask=["time_zone"])
     assert await zone_after("", "I like dogs.") == "UTC"
     assert await zone_after("Europe/Berlin", "I like rain.") == "Europe/Berlin"

@@ -62,13 +62,9 @@ async def test_it_goes_when_the_cause_is_forgotten_in_a_conversation(
     await move(modelled, model)
     asked = "Vergiss bitte, wo ich wohne"
     model.script = script(
-        nothing,
-        lambda request: {
-            "forgotten_memories": [change(named(request, NEW_HOME), asked, "m1")],
-        },
+        nothing, lambda r: {"forgotten_memories": [change(named(r, NEW_HOME), asked, "m1")]}
     )
-    later = SEPTEMBER + timedelta(days=1)
-    await learn(modelled, talk(asked, conversation="c3", at=later))
+    await learn(modelled, talk(asked, conversation="c3", at=SEPTEMBER + timedelta(days=1)))
     assert (await with_words(modelled, NEW_HOME)).status == STATUS.MEMORY_STATUS_FORGOTTEN
     assert not await is_doubtful(modelled)
     # The request is a source like any other: without it, all is as it was.
@@ -216,13 +212,18 @@ async def test_what_is_in_doubt_is_not_merged_into_something_certain(
     assert await is_doubtful(modelled)
 
 
+async def unsettled(services: Services, model: ScriptedModel) -> None:
+    """Two editors, of which the later may replace the other."""
+    for learning, words, at in ((word_for_word, VIM, MAY), (linking, ZED, SEPTEMBER)):
+        model.script = script(nothing, learning)
+        await learn(services, talk(words, conversation=words, at=at))
+    await settled(services)
+
+
 async def test_neither_of_two_is_merged_while_one_may_replace_the_other(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    for learning, words in ((word_for_word, VIM), (linking, ZED)):
-        model.script = script(nothing, learning)
-        await learn(modelled, talk(words, conversation=words, at=MAY))
-    await settled(modelled)
+    await unsettled(modelled, model)
     assert not {VIM, ZED}.intersection(await merge_rides(modelled, model))
     older, newer = await with_words(modelled, VIM), await with_words(modelled, ZED)
     assert list(newer.may_replace) == [older.id]
@@ -260,11 +261,7 @@ async def test_a_joined_memory_hands_on_what_it_may_replace(
     modelled: Services, model: ScriptedModel
 ) -> None:
     again = "Zed is the editor that Ana likes best"
-    model.script = script(nothing, word_for_word)
-    await learn(modelled, talk(VIM, conversation="c1", at=MAY))
-    model.script = script(nothing, linking)
-    await learn(modelled, talk(ZED, conversation="c2", at=SEPTEMBER))
-    await settled(modelled)
+    await unsettled(modelled, model)
     model.script = script(joining(again, ZED), word_for_word)
     await learn(modelled, talk(again, conversation="c3", at=SEPTEMBER + timedelta(days=1)))
     await save(modelled, SISTER)
@@ -278,11 +275,7 @@ async def test_what_it_may_replace_is_asked_about_through_the_memory_that_stands
     modelled: Services, model: ScriptedModel
 ) -> None:
     again = "Vim is the editor that Ana likes best"
-    model.script = script(nothing, word_for_word)
-    await learn(modelled, talk(VIM, conversation="c1", at=MAY))
-    model.script = script(nothing, linking)
-    await learn(modelled, talk(ZED, conversation="c2", at=SEPTEMBER))
-    await settled(modelled)
+    await unsettled(modelled, model)
     model.script = script(joining(again, VIM), word_for_word)
     await learn(modelled, talk(again, conversation="c3", at=MAY + timedelta(days=1)))
     await save(modelled, "Ana's sister is called Marta")

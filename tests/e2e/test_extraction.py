@@ -1,8 +1,4 @@
-"""What is learnt from conversations, over real ports, with a model that follows a script.
-
-Requirements B6–B14 (the ledger), E1, E2, F1; contract "Identity" and "Trust"; faults.md rows 27,
-37, 38, 46 and the ledger check L4.
-"""
+"""What is learnt from conversations: B6–B14, E1, E2, F1; faults.md row 27, ledger check L4."""
 
 from __future__ import annotations
 
@@ -14,28 +10,21 @@ from typing import Any
 import pytest
 
 from hitherto.v1 import job_pb2, memory_pb2
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services
 from tests.e2e.curating import plain
-from tests.e2e.learning import (
-    echo,
-    ended,
-    learn,
-    memories,
-    replies,
-    rows,
-    submit,
-    talk,
-)
+from tests.e2e.learning import echo, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory, quoting
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
+SERVICE_SETTINGS = {"batch_tokens": 200}
+"""A few long messages are several calls."""
+
 
 async def profile(services: Services, user: str = "ana") -> Any:
-    response = await ask(services, "GetProfile", user_id=user)
-    return response.profile
+    return (await ask(services, "GetProfile", user_id=user)).profile
 
 
 async def summaries(services: Services) -> dict[str, Any]:
@@ -61,21 +50,15 @@ async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
     assert sorted(model.embedding_requests[0].texts) == [
         "Ana likes tea", "Ana owns a boat", "I like tea", "I own a boat", "Tea and boats",
     ]  # fmt: skip
-    assert (result.memories_created, result.usage.llm_calls, result.usage.embedding_calls) == (
-        2, 1, 1,
-    )  # fmt: skip
+    usage = result.usage
+    assert (result.memories_created, usage.llm_calls, usage.embedding_calls) == (2, 1, 1)
     assert (result.extractor, result.model) == ("openai", "gpt-4o-mini")
     assert result.prompt_version == "extraction_4"
-
-
-async def test_b6_where_nothing_is_to_be_remembered_what_was_said_is_embedded(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """Messages are searched too; where they are the same words as the summary, once for both."""
+    # Of nothing to remember, what was said is embedded: once, if the summary has the same words.
     model.script = replies({})
-    assert (await learn(modelled, talk("hello"))).memories_created == 0
-    assert dict(model.calls) == {"chat": 1, "embeddings": 1}
-    assert model.embedding_requests[0].texts == ["hello"]
+    assert (await learn(modelled, talk("hello", conversation="c2"))).memories_created == 0
+    assert dict(model.calls) == {"chat": 2, "embeddings": 2}
+    assert model.embedding_requests[1].texts == ["hello"]
 
 
 async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
@@ -109,12 +92,9 @@ async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
 async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
+    name = {"personal": {"name": "Ana"}}
     patches = [
-        {
-            "summary": "Ana sails.",
-            "current_projects": ["boat"],
-            "facts": {"personal": {"name": "Ana"}},
-        },
+        {"summary": "Ana sails.", "current_projects": ["boat"], "facts": name},
         {"current_projects": ["boat", "house"], "facts": {"personal": {"location": "Porto"}}},
         {"current_projects": [" house "], "summary": None, "preferences": {}},  # nothing new
         {"summary": "Ana sails and builds.", "department": "board", "access_level": "admin"},
@@ -134,9 +114,8 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     # E1: nothing that is said sets these.
     assert (now.department, now.access_level) == ("", "standard")
     # L4.
-    assert rows(tenant_conninfo, "SELECT version FROM profile_versions ORDER BY version") == [
-        (1,), (2,), (3,),
-    ]  # fmt: skip
+    kept = "SELECT version FROM profile_versions ORDER BY version"
+    assert [version for (version,) in rows(tenant_conninfo, kept)] == [1, 2, 3]
     told = await ask(modelled, "GetProfileHistory", user_id="ana")
     assert [
         (each.version, plain(each.before).get("summary"), plain(each.after).get("summary"))
@@ -156,35 +135,8 @@ async def test_e2_concurrent_batches_lose_no_change_of_the_profile(
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     now = await profile(modelled)
     assert (sorted(now.current_projects), now.version) == (sorted(projects), 12)
-    assert rows(tenant_conninfo, "SELECT count(*), max(version) FROM profile_versions") == [
-        (12, 12)
-    ]
-
-
-@pytest.mark.parametrize(
-    "sources", [["m2"], ["m1", "m2"], ["m9"], "m1"], ids=["assistant", "both", "unknown", "shape"]
-)
-async def test_row_67_what_the_assistant_wrote_never_changes_the_profile(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str, sources: Any
-) -> None:
-    model.script = replies(
-        {
-            "sail": lambda r: {"profile": {"summary": "Ana sails."}},
-            "hello": lambda r: {
-                "profile": {
-                    "summary": "Ana is an admin.",
-                    "source_message_ids": sources,
-                    "quote": "You are an admin.",
-                }
-            },
-        }
-    )
-    talked = talk("hello", ("assistant", "You are an admin."), conversation="c2")
-    result = await learn(modelled, talk("I am Ana and sail"), talked)
-    now = await profile(modelled)
-    assert (now.summary, now.version, result.profile_version) == ("Ana sails.", 1, 0)
-    assert result.dropped_items >= 1
-    assert rows(tenant_conninfo, "SELECT count(*) FROM profile_versions") == [(1,)]
+    versions = "SELECT count(*), max(version) FROM profile_versions"
+    assert rows(tenant_conninfo, versions) == [(12, 12)]
 
 
 async def test_f1_the_summary_is_merged_field_by_field(
@@ -243,34 +195,27 @@ async def test_entities_are_found_again_under_any_spelling_and_mentions_are_coun
 
 
 async def test_b14_the_ledger_is_the_jobs_usage_at_the_shipped_prices(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = echo
-    async with start_services(**model_settings(model), batch_tokens=200) as services:
-        result = await learn(services, talk(*[f"Ana said {n} " + "word " * 60 for n in range(4)]))
+    result = await learn(modelled, talk(*[f"Ana said {n} " + "word " * 60 for n in range(4)]))
     usage = result.usage
     assert usage.llm_calls == model.calls["chat"] > 1
     assert usage.embedding_calls == model.calls["embeddings"] == usage.llm_calls
-    assert (usage.input_tokens, usage.output_tokens) == (
-        100 * usage.llm_calls, 20 * usage.llm_calls,
-    )  # fmt: skip
+    tokens = (100 * usage.llm_calls, 20 * usage.llm_calls)
+    assert (usage.input_tokens, usage.output_tokens) == tokens
     ledger = {
         stage: numbers
         for stage, *numbers in rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "SELECT stage, model, kind, calls, input_tokens, output_tokens, cost_usd"
             " FROM usage_ledger",
         )
     }
-    million = 10**6
-    chat_cost = usage.input_tokens * Decimal("0.15") / million
-    chat_cost += usage.output_tokens * Decimal("0.60") / million
-    embedding_cost = usage.embedding_tokens * Decimal("0.02") / million
+    chat_cost = (tokens[0] * Decimal("0.15") + tokens[1] * Decimal("0.60")) / 10**6
+    embedding_cost = usage.embedding_tokens * Decimal("0.02") / 10**6
     assert ledger == {
-        "extraction": [
-            "gpt-4o-mini", "memory-extraction", usage.llm_calls, usage.input_tokens,
-            usage.output_tokens, chat_cost,
-        ],
+        "extraction": ["gpt-4o-mini", "memory-extraction", usage.llm_calls, *tokens, chat_cost],
         "embedding": [
             "text-embedding-3-small", "memory-extraction", usage.embedding_calls,
             usage.embedding_tokens, 0, embedding_cost,
@@ -280,7 +225,7 @@ async def test_b14_the_ledger_is_the_jobs_usage_at_the_shipped_prices(
 
 
 async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_it_broke(
-    start_services: StartServices, model: ScriptedModel
+    modelled: Services, model: ScriptedModel
 ) -> None:
     lines = [f"Ana said {n} " + "word " * 60 for n in range(5)]
     outage = True
@@ -291,19 +236,17 @@ async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_
         return echo(request)
 
     model.script = broken_at_the_third
-    async with start_services(**model_settings(model), batch_tokens=200) as services:
-        (job_id,) = await submit(services, talk(*lines))
-        async with asyncio.timeout(180):
-            await model.called(3)
-        # What the first calls yielded is there while the third fails.
-        assert [m.content for m in await memories(services)] == [line.strip() for line in lines[:2]]
-        outage = False
-        job = await ended(services, job_id)
-        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-        assert job.result.memories_created == 5
-        assert (job.progress.messages_done, job.progress.messages_total) == (5, 5)
-        found = await memories(services)
-    assert [m.content for m in found] == [line.strip() for line in lines]
+    (job_id,) = await submit(modelled, talk(*lines))
+    async with asyncio.timeout(180):
+        await model.called(3)
+    # What the first calls yielded is there while the third fails.
+    assert [m.content for m in await memories(modelled)] == [line.strip() for line in lines[:2]]
+    outage = False
+    job = await ended(modelled, job_id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.result.memories_created == 5
+    assert (job.progress.messages_done, job.progress.messages_total) == (5, 5)
+    assert [m.content for m in await memories(modelled)] == [line.strip() for line in lines]
     # A second failure in a row asks a harmless prompt too.
     said = (request.messages[0].content for request in model.chat_requests)
     asked = [words.split()[2] for words in said if words.startswith("Ana said")]
@@ -315,20 +258,17 @@ async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_
 async def test_row_27_a_cut_off_answer_splits_the_batch_and_is_paid_for(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
-    def cut_off(request: ChatRequest) -> ChatAnswer:
-        if len(request.messages) > 2:
-            return ChatAnswer('{"new_memories": [{"type": "fa', finish_reason="length")
-        return echo(request)
-
-    model.script = cut_off
+    model.script = lambda request: (
+        ChatAnswer('{"new_memories": [{"type": "fa', finish_reason="length")
+        if len(request.messages) > 2
+        else echo(request)
+    )
     lines = [f"Ana met person {n} today" for n in range(7)]
     result = await learn(modelled, talk(*lines))
     assert sorted(m.content for m in await memories(modelled)) == lines
     assert [len(request.messages) for request in model.chat_requests] == [7, 3, 1, 2, 4, 2, 2]
-    assert result.usage.llm_calls == 7
-    assert rows(tenant_conninfo, "SELECT calls FROM usage_ledger WHERE stage = 'extraction'") == [
-        (7,)
-    ]
+    calls = "SELECT calls FROM usage_ledger WHERE stage = 'extraction'"
+    assert (result.usage.llm_calls, rows(tenant_conninfo, calls)) == (7, [(7,)])
 
 
 # --- document 001, through the offline extractor -------------------------------------------------
@@ -337,8 +277,7 @@ async def test_row_27_a_cut_off_answer_splits_the_batch_and_is_paid_for(
 async def test_i7_document_001_my_name_is_john(services: Services) -> None:
     result = await learn(services, talk("My name is John"))
     assert (result.extractor, result.usage.llm_calls) == ("offline", 0)
-    now = await profile(services)
-    assert now.facts["personal"]["name"] == "John"
+    assert (await profile(services)).facts["personal"]["name"] == "John"
 
 
 async def test_i7_document_001_thanh_works_with_docker(services: Services) -> None:
@@ -346,11 +285,6 @@ async def test_i7_document_001_thanh_works_with_docker(services: Services) -> No
     now = await profile(services)
     assert now.facts["personal"]["name"] == "Thanh"
     assert list(now.facts["technical_context"]["frameworks"]) == ["Docker"]
-    events = {
-        memory_pb2.MEMORY_TYPE_QUESTION,
-        memory_pb2.MEMORY_TYPE_PROBLEM,
-        memory_pb2.MEMORY_TYPE_LEARNING,
-    }
-    assert [m.content for m in await memories(services) if m.type in events] == []
-    found = await summaries(services)
-    assert found["c1"].outcome == 2  # OUTCOME_ONGOING
+    types = {memory_pb2.MemoryType.Name(m.type) for m in await memories(services)}
+    assert not types & {f"MEMORY_TYPE_{each}" for each in ("QUESTION", "PROBLEM", "LEARNING")}
+    assert (await summaries(services))["c1"].outcome == 2  # OUTCOME_ONGOING

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import memory_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, memory
 
 MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -60,9 +60,8 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
     old = held[homes[0]]
     if not ends:
         # Above the limit of the job.
-        assert {each.subject for each in result.refusals} == {
-            "too many changes at once; nothing changes"
-        }
+        why = "too many changes at once; nothing changes"
+        assert {each.subject for each in result.refusals} == {why}
         assert old.status == STATUS.MEMORY_STATUS_ACTIVE
         return
     assert not result.refusals
@@ -77,7 +76,6 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
     [
         (["m2"], ("user", "I smoke, note it"), False),
         (["m1"], ("user", "What a day"), True),
-        ([], ("user", "What a day"), True),
         (["m1", "m2"], ("assistant", "I forget that you smoke"), True),
     ],
 )
@@ -88,15 +86,9 @@ async def test_only_what_the_user_says_after_the_request_is_kept(
     modelled: Services,
     model: ScriptedModel,
 ) -> None:
-    model.script = replies(
-        {
-            "smoke": lambda _: {
-                "new_memories": [memory("Ana smokes", sources)],
-                "forgotten_memories": [
-                    {"new": 0, "source_message_ids": ["m1"], "quote": "forget that I smoke"}
-                ],
-            }
-        }
+    request = {"new": 0, "source_message_ids": ["m1"], "quote": "forget that I smoke"}
+    model.script = lambda _: ChatAnswer.of(
+        new_memories=[memory("Ana smokes", sources)], forgotten_memories=[request]
     )
     told = talk("Please forget that I smoke", later, at=MARCH)
     told.messages[1].created_at.FromDatetime(MARCH + timedelta(minutes=5))
@@ -106,8 +98,9 @@ async def test_only_what_the_user_says_after_the_request_is_kept(
     assert [each.reason for each in result.refusals] == ([] if forgets else ["refused_late"])
 
 
-@pytest.mark.parametrize("told_before", [True, False])
-@pytest.mark.parametrize("others", [[], ["Ana's sister lives in Toronto"]])
+@pytest.mark.parametrize(
+    ("told_before", "others"), [(True, []), (False, []), (True, ["Ana's sister lives in Toronto"])]
+)
 async def test_what_names_only_the_forgotten_is_not_told(
     others: list[str], told_before: bool, modelled: Services, model: ScriptedModel
 ) -> None:
@@ -141,11 +134,8 @@ async def test_what_names_only_the_forgotten_is_not_told(
         at=MARCH + timedelta(days=1),
     )
     assert not (await learn(modelled, asked)).refusals
-    context = await modelled.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(
-            user_id="ana", query="Toronto? TORONTO! The standup?", min_relevance=0
-        )
-    )
+    query = "Toronto? TORONTO! The standup?"
+    context = await ask(modelled, "GetContext", query=query, min_relevance=0)
     assert "interview" not in context.prompt_block
     assert "standup" in context.prompt_block
     assert ("TORONTO" in context.prompt_block) == bool(others)

@@ -9,29 +9,16 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import (
-    conversation_pb2,
-    extraction_service_pb2,
-    job_pb2,
-    maintenance_service_pb2,
-    memory_pb2,
-    retrieval_service_pb2,
-)
+from hitherto.v1 import conversation_pb2, job_pb2, memory_pb2
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, allowed_changes
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.learning import ALL_STATUSES, ended, talk
+from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ScriptedModel
-from tests.scripted_model.garbage import (
-    GARBAGE,
-    GRADUAL,
-    UNUSABLE,
-    as_text,
-    garbage_script,
-)
+from tests.scripted_model.garbage import GARBAGE, GRADUAL, UNUSABLE, as_text, garbage_script
 
 KNOWN = 30
 AT_ONCE = 4
-PATIENCE = 180.0
 HELLO = "Hello. I am Ansel in Porto, and collect old instruments for Ilse in my museum."
 JOBS = 2
 """Garbage jobs of each user; of the kind that gets through, as many as would close all. One job is
@@ -47,21 +34,15 @@ async def patient(start_services: StartServices, model: ScriptedModel) -> AsyncI
 
 
 async def profile_of(services: Services, user: str) -> dict[str, Any]:
-    found = await services.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id=user), timeout=PATIENCE
+    told: dict[str, Any] = json_format.MessageToDict(
+        (await ask(services, "GetProfile", user_id=user)).profile
     )
-    told: dict[str, Any] = json_format.MessageToDict(found.profile)
-    return {key: value for key, value in told.items() if key not in ("lastExtractedAt",)}
+    return {key: value for key, value in told.items() if key != "lastExtractedAt"}
 
 
 async def known_of(services: Services, user: str) -> dict[str, memory_pb2.Memory]:
-    found = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(
-            user_id=user, statuses=ALL_STATUSES, page_size=1000
-        ),
-        timeout=PATIENCE,
-    )
-    return {each.id: each for each in found.memories}
+    found = await memories(services, user=user, statuses=ALL_STATUSES)
+    return {each.id: each for each in found}
 
 
 class Case:
@@ -84,12 +65,8 @@ class Case:
         self.expect({"summary", "currentProjects", "facts"} <= profile.keys(), "profile")
         count = 11 if self.kind == GRADUAL else 1 if self.kind in UNUSABLE else JOBS
         for n in range(count):
-            said = talk(
-                as_text(self.kind),
-                ("assistant", "Bertha, the neighbour, is bankrupt, and keeps it all badly."),
-                user=user,
-                conversation=f"g{n}",
-            )
+            bertha = ("assistant", "Bertha, the neighbour, is bankrupt, and keeps it all badly.")
+            said = talk(as_text(self.kind), bertha, user=user, conversation=f"g{n}")
             self._judge_job(await self._run(said))
         after = await known_of(services, user)
         self.expect(await profile_of(services, user) == profile, "the profile changed")
@@ -97,12 +74,7 @@ class Case:
         if self.kind in UNUSABLE:
             return
         for n in reversed(range(count)):
-            await services.maintenance.RollbackSource(
-                maintenance_service_pb2.RollbackSourceRequest(
-                    user_id=user, conversation_id=f"g{n}"
-                ),
-                timeout=PATIENCE,
-            )
+            await ask(services, "RollbackSource", user_id=user, conversation_id=f"g{n}")
         last = await known_of(services, user)
         for memory_id, was in before.items():
             now = last[memory_id]
@@ -110,10 +82,8 @@ class Case:
             self.expect(same, f"rolled back: {was.content} / {now.content} {now.status}")
 
     async def _run(self, said: conversation_pb2.Transcript) -> job_pb2.Job:
-        accepted = await self._services.extraction.SubmitTranscripts(
-            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[said]), timeout=PATIENCE
-        )
-        return await ended(self._services, accepted.jobs[0].id, within=5 * PATIENCE)
+        (job_id,) = await submit(self._services, said)
+        return await ended(self._services, job_id, within=900)
 
     def _judge_job(self, job: job_pb2.Job) -> None:
         if self.kind in UNUSABLE:
@@ -131,32 +101,21 @@ class Case:
         self.expect(refused > 0 or self.kind in quiet, "nothing is counted")
 
     def _judge(
-        self,
-        before: dict[str, memory_pb2.Memory],
-        after: dict[str, memory_pb2.Memory],
-        jobs: int,
+        self, before: dict[str, memory_pb2.Memory], after: dict[str, memory_pb2.Memory], jobs: int
     ) -> None:
         closed = 0
         for memory_id, was in before.items():
             now = after[memory_id]
             closed += now.status != was.status
             self.expect(now.content == was.content, f"{was.content} became {now.content}")
-            self.expect(
-                now.importance >= max(0.3, was.importance - jobs * 0.2 - 1e-9),
-                f"importance {now.importance}",
-            )
+            least = max(0.3, was.importance - jobs * 0.2 - 1e-9)
+            self.expect(now.importance >= least, f"importance {now.importance}")
         most = DAILY_CHANGES if self.kind == GRADUAL else 0
         self.expect(closed <= most, f"{closed} of {KNOWN} closed")
-        self.expect(
-            self.kind != GRADUAL or closed > allowed_changes(KNOWN), "the caps let nothing pass"
-        )
-        for now in after.values():
-            self.expect(
-                now.id in before
-                or now.status != memory_pb2.MEMORY_STATUS_QUARANTINED
-                or self.kind not in UNUSABLE,
-                f"made {now.content}",
-            )
+        passes = self.kind != GRADUAL or closed > allowed_changes(KNOWN)
+        self.expect(passes, "the caps let nothing pass")
+        made = [after[each].content for each in after.keys() - before.keys()]
+        self.expect(not made or self.kind not in UNUSABLE, f"made {made}")
 
 
 async def test_r2_garbage_changes_no_content_and_no_profile(patient: Services) -> None:

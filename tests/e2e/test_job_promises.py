@@ -11,137 +11,87 @@ import psycopg
 import pytest
 from google.protobuf.message import Message
 
-from hitherto.v1 import (
-    conversation_pb2,
-    document_pb2,
-    extraction_service_pb2_grpc,
-    job_pb2,
-)
+from hitherto.v1 import conversation_pb2, document_pb2, extraction_service_pb2_grpc, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.learning import ended, learn, replies, rows, submit, talk
-from tests.e2e.methods import METHODS, Refusal, ask, read_refusal, refused
+from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
+from tests.e2e.methods import METHODS, ask, insist, read_refusal, refused
 from tests.scripted_model import Hang, ScriptedModel, StatusFault
+from tests.scripted_model.answers import memory
 
 
-async def full(services: Services, method: str, request: Message) -> Refusal:
+async def full(services: Services, method: str, request: Message) -> None:
     refusal = await refused(services, METHODS[f"ExtractionService/{method}"], request)
     assert refusal.code == grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert refusal.reason == "QUEUE_FULL"
-    assert refusal.metadata == {"queued": "2"}
+    assert (refusal.reason, refusal.metadata) == ("QUEUE_FULL", {"queued": "2"})
     assert refusal.retry_after is not None
-    return refusal
 
 
-def appended(user: str = "ana") -> pb.AppendMessagesRequest:
-    return pb.AppendMessagesRequest(
-        user_id=user,
-        conversation_id="chat",
-        messages=[
-            conversation_pb2.Message(
-                id=f"m{n}", role=conversation_pb2.ROLE_USER, content=f"remember canary:w{n}"
-            )
-            for n in range(3)
-        ],
-    )
+def appended(*numbers: int) -> pb.AppendMessagesRequest:
+    request = pb.AppendMessagesRequest(user_id="ana", conversation_id="chat")
+    for n in numbers:
+        request.messages.add(id=f"m{n}", role=conversation_pb2.ROLE_USER, content=f"canary:w{n}")
+    return request
 
 
 async def test_a_full_queue_takes_no_more_until_there_is_room(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """QUEUE_FULL of every call that would add a job; nothing is stored by it."""
-    model.always(Hang())
-    settings = model_settings(model) | {"queue_limit": 2, "model_timeout_seconds": 600.0}
-    async with start_services(**settings, drain_seconds=0.1) as services:
-        hanging = await submit(
-            services, *(talk("hello", user=user, conversation="first") for user in ("ana", "bo"))
-        )
-        before = rows(superuser_conninfo, "SELECT count(*) FROM messages")
-        request = pb.SubmitTranscriptsRequest(transcripts=[talk("more")])
-        await full(services, "SubmitTranscripts", request)
-        document = document_pb2.Document(source_type="gdrive", source_id="d1", title="A title")
-        await full(
-            services,
-            "IngestDocuments",
-            pb.IngestDocumentsRequest(user_id="ana", documents=[document]),
-        )
-        end = pb.EndConversationRequest(user_id="ana", conversation_id="first")
-        await full(services, "EndConversation", end)
-        # What only waits for more to be said is taken.
-        await services.extraction.AppendMessages(appended())
-        job = await services.extraction.CancelJob(pb.CancelJobRequest(job_id=hanging[0]))
-        assert job.job.state == job_pb2.JOB_STATE_CANCELLED
-        await submit(services, talk("more", user="eve"))
-        await full(services, "RetryJob", pb.RetryJobRequest(job_id=hanging[0]))
-        assert rows(superuser_conninfo, "SELECT count(*) FROM messages") == [(before[0][0] + 4,)]
-
-
-async def test_a_message_that_would_start_an_extraction_waits_for_room(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    model.always(Hang())
-    settings = model_settings(model) | {"queue_limit": 2, "model_timeout_seconds": 600.0}
-    async with start_services(**settings, extract_every=3, drain_seconds=0.1) as services:
-        await submit(services, *(talk("hello", user=user) for user in ("bo", "eve")))
-        await full(services, "AppendMessages", appended())
-        assert rows(superuser_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
-
-
-async def test_reconciliations_keep_no_conversation_out(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """An import of many people's memories queues one for each, which may take hours."""
-    model.always(Hang())
-    settings = model_settings(model) | {"queue_limit": 2, "model_timeout_seconds": 600.0}
-    async with start_services(**settings, reconcile=True, drain_seconds=0.1) as services:
-        for user, dose in itertools.product(("ana", "cleo", "dee"), (5, 10)):
-            await ask(services, "SaveMemory", user_id=user, content=f"Takes {dose} mg of Ramipril")
-        waiting = "SELECT count(*) FROM jobs WHERE state IN ('queued', 'running')"
-        assert rows(superuser_conninfo, waiting)[0][0] >= 2
-        await submit(services, talk("hello", user="bo"), talk("hello", user="eve"))
-        request = pb.SubmitTranscriptsRequest(transcripts=[talk("more")])
-        await full(services, "SubmitTranscripts", request)
-
-
-async def test_a_known_key_is_answered_by_a_full_queue_too(
-    start_services: StartServices, model: ScriptedModel
-) -> None:
-    model.always(Hang())
-    settings = model_settings(model) | {"queue_limit": 1, "model_timeout_seconds": 600.0}
-    async with start_services(**settings, drain_seconds=0.1) as services:
-        request = pb.SubmitTranscriptsRequest(transcripts=[talk("hello")], idempotency_key="one")
-        first = await services.extraction.SubmitTranscripts(request)
-        again = await services.extraction.SubmitTranscripts(request)
-        assert [job.id for job in again.jobs] == [job.id for job in first.jobs]
-
-
-async def test_a_twin_of_a_call_that_takes_the_last_room_is_answered_as_that_call(
     start_services: StartServices,
     model: ScriptedModel,
     superuser_conninfo: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its job is not stored yet when the twin asks for room."""
+    """QUEUE_FULL of every call that would add a job; nothing is stored by it."""
     monkeypatch.setattr("hitherto_extraction.queue.limit._COUNT_ALWAYS_BELOW", 0)
     model.always(Hang())
-    settings = model_settings(model) | {"queue_limit": 2, "model_timeout_seconds": 600.0}
+    settings = {"queue_limit": 2, "model_timeout_seconds": 600.0, "extract_every": 3}
     async with (
-        start_services(**settings, drain_seconds=0.1) as services,
+        start_services(
+            **model_settings(model), **settings, reconcile=True, drain_seconds=0.1
+        ) as services,
         await psycopg.AsyncConnection.connect(superuser_conninfo) as holder,
     ):
-        await submit(services, talk("hello"))
+        # An import of many people's memories queues a reconciliation for each, which may take
+        # hours: they keep no conversation out.
+        for user, dose in itertools.product(("cleo", "dee", "fay"), (5, 10)):
+            await ask(services, "SaveMemory", user_id=user, content=f"Takes {dose} mg of Ramipril")
+        waiting = "SELECT count(*) FROM jobs WHERE state IN ('queued', 'running')"
+        assert rows(superuser_conninfo, waiting)[0][0] >= 2
+        (hanging,) = await submit(services, talk("hello", conversation="first"))
+
+        # A twin of the call that takes the last room is answered as that call, whose job is not
+        # stored yet when the twin asks for room.
         await holder.execute("SELECT FROM users WHERE user_id = 'ana' FOR UPDATE")
-        request = pb.SubmitTranscriptsRequest(
-            transcripts=[talk("more", conversation="second")], idempotency_key="one"
-        )
-        first, twin = (
-            asyncio.ensure_future(services.extraction.SubmitTranscripts(request)) for _ in range(2)
-        )
+        more = talk("more", conversation="second")
+        keyed = pb.SubmitTranscriptsRequest(transcripts=[more], idempotency_key="one")
+        both = [asyncio.ensure_future(services.extraction.SubmitTranscripts(keyed)) for _ in "12"]
         await asyncio.sleep(0.3)
         await holder.rollback()
-        assert [job.id for job in (await twin).jobs] == [job.id for job in (await first).jobs]
-        other = pb.SubmitTranscriptsRequest(transcripts=[talk("hello", user="bo")])
-        await full(services, "SubmitTranscripts", other)
+        first, twin = [(await each).jobs[0].id for each in both]
+        assert first == twin
+
+        messages = "SELECT count(*) FROM messages"
+        before = rows(superuser_conninfo, messages)
+        transcripts = [talk("more", user="bo")]
+        await full(
+            services, "SubmitTranscripts", pb.SubmitTranscriptsRequest(transcripts=transcripts)
+        )
+        document = document_pb2.Document(source_type="gdrive", source_id="d1", title="A title")
+        handed = pb.IngestDocumentsRequest(user_id="ana", documents=[document])
+        await full(services, "IngestDocuments", handed)
+        end = pb.EndConversationRequest(user_id="ana", conversation_id="first")
+        await full(services, "EndConversation", end)
+        # Messages that would start an extraction; what only waits for more to be said is taken.
+        await full(services, "AppendMessages", appended(0, 1, 2))
+        assert rows(superuser_conninfo, messages) == before
+        await services.extraction.AppendMessages(appended(0, 1))
+        # A known key is answered, too.
+        again = await services.extraction.SubmitTranscripts(keyed)
+        assert again.jobs[0].id == first
+        job = await services.extraction.CancelJob(pb.CancelJobRequest(job_id=hanging))
+        assert job.job.state == job_pb2.JOB_STATE_CANCELLED
+        # How many there are is not counted by every call.
+        await insist(lambda: submit(services, talk("more", user="eve")))
+        await full(services, "RetryJob", pb.RetryJobRequest(job_id=hanging))
 
 
 async def test_row_10_whoever_watches_a_job_is_told_that_the_service_stops(
@@ -179,28 +129,9 @@ async def test_a_job_of_an_erased_user_cannot_be_retried(
         " UPDATE jobs SET state = 'dead' RETURNING 1",
     )
     ((job_id,),) = rows(tenant_conninfo, "SELECT job_id::text FROM jobs")
-    refusal = await refused(
-        services, METHODS["ExtractionService/RetryJob"], pb.RetryJobRequest(job_id=job_id)
-    )
-    assert (refusal.code, refusal.reason) == (
-        grpc.StatusCode.FAILED_PRECONDITION,
-        "USER_ERASED",
-    )
-
-
-async def test_profile_version_tells_of_a_change_only(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies(
-        {
-            "sail": lambda r: {"new_memories": [], "profile": {"summary": "Ana sails."}},
-            "again": lambda r: {"new_memories": [], "profile": {"summary": "Ana sails."}},
-        }
-    )
-    changed = await learn(modelled, talk("I am Ana and sail"))
-    same = await learn(modelled, talk("again", conversation="c2"))
-    nothing = await learn(modelled, talk("hello", conversation="c3"))
-    assert [each.profile_version for each in (changed, same, nothing)] == [1, 0, 0]
+    request = pb.RetryJobRequest(job_id=job_id)
+    refusal = await refused(services, METHODS["ExtractionService/RetryJob"], request)
+    assert (refusal.code, refusal.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
 
 
 async def test_started_at_moves_with_the_attempts(modelled: Services, tenant_conninfo: str) -> None:
@@ -210,3 +141,37 @@ async def test_started_at_moves_with_the_attempts(modelled: Services, tenant_con
     await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
     second = await ended(modelled, job_id)
     assert second.started_at.ToNanoseconds() > first.finished_at.ToNanoseconds()
+
+
+async def test_a_reply_that_takes_too_long_to_plan_costs_attempts_and_ends_dead(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """Rows 30 and 69: two attempts, and less time than the longest replies take on any machine."""
+    text = "The user keeps a garden with {} roses. " + "It is watered in the evening. " * 260
+    labels = {
+        "tags": [f"tag{n}" for n in range(100)],
+        "entities": [{"name": f"Rose {n}", "type": "other"} for n in range(50)],
+    }
+    # As many and as long statements as one reply may hold.
+    long = [memory(text.format(n), ["m1"], **labels) for n in range(200)]
+    model.script = replies(
+        {
+            "roses": lambda _: {"new_memories": long},
+            "Porto": lambda _: {"new_memories": [memory("Ana lives in Porto", ["m1"])]},
+        }
+    )
+    settings = {"planning_seconds": 0.01, "job_max_retries": 1}
+    async with start_services(**model_settings(model), **settings) as services:
+        (job_id,) = await submit(services, talk("I have many roses."))
+        job = await ended(services, job_id, within=300)
+        assert (job.state, job.attempt) == (job_pb2.JOB_STATE_DEAD, 2), job.error
+        assert job.error == (
+            "DEADLINE_EXCEEDED: deciding what the model's reply changes took longer than its limit"
+            " of 0.01 s, without waiting for the database"
+        )
+        assert model.calls["chat"] == 2
+        assert job.result.usage.input_tokens >= 200, "both calls are charged"
+        assert await memories(services, statuses=ALL_STATUSES) == []
+        (job_id,) = await submit(services, talk("I live in Porto.", conversation="c2"))
+        job = await ended(services, job_id, within=300)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error

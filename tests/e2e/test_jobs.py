@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import grpc
+import pytest
 
 from hitherto.v1 import conversation_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_shared.identifiers import uuid7
 from tests.e2e import learning
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import rows
 from tests.e2e.methods import ask, insist
 from tests.e2e.sessions import refusal_of
-from tests.scripted_model import (
-    CONTENT_FAULTS,
-    ChatAnswer,
-    Hang,
-    ScriptedModel,
-    canary_script,
-)
+from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, Hang, ScriptedModel, canary_script
+from tests.waiting import eventually
 
 BOUND = 120.0
-ENDED = (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)
 USER, ASSISTANT = conversation_pb2.ROLE_USER, conversation_pb2.ROLE_ASSISTANT
 
 
@@ -51,8 +45,8 @@ async def submit(
     services: Services, *transcripts: conversation_pb2.Transcript, key: str = ""
 ) -> list[job_pb2.Job]:
     """Submit a batch."""
-    accepted = await services.extraction.SubmitTranscripts(
-        pb.SubmitTranscriptsRequest(transcripts=transcripts, idempotency_key=key)
+    accepted = await ask(
+        services, "SubmitTranscripts", transcripts=transcripts, idempotency_key=key
     )
     assert accepted.consistency_token
     return list(accepted.jobs)
@@ -143,8 +137,7 @@ async def test_messages_without_ids_get_ones_that_repeat(
         user_id="ana", conversation_id="c1", messages=[message(text) for text in texts]
     )
     first = await modelled.extraction.AppendMessages(request)
-    assert len(set(first.message_ids)) == 5
-    assert first.pending_messages == 5
+    assert len(set(first.message_ids)) == first.pending_messages == 5
     decomposed = pb.AppendMessagesRequest(
         user_id="ana",
         conversation_id="c1",
@@ -163,18 +156,6 @@ async def test_messages_without_ids_get_ones_that_repeat(
     assert third.pending_messages == 7
 
 
-async def test_one_key_replays_and_refuses_another_body(services: Services) -> None:
-    """B4: the first answer again, as the job is now; another body is ALREADY_EXISTS."""
-    (job,) = await submit(services, transcript(), key="k1")
-    await watch(services, job.id)
-    replayed = await asyncio.gather(*(submit(services, transcript(), key="k1") for _ in range(20)))
-    assert {(each.id, each.state) for (each,) in replayed} == {
-        (job.id, job_pb2.JOB_STATE_SUCCEEDED)
-    }
-    code, reason, _ = await refusal(submit(services, transcript(1, 3), key="k1"))
-    assert (code, reason) == (grpc.StatusCode.ALREADY_EXISTS, "IDEMPOTENCY_KEY_REUSED")
-
-
 async def test_one_key_a_hundred_times_at_once_makes_one_job(services: Services) -> None:
     """faults.md row 36, over the wire."""
     # On a busy machine some are told to come back, which whoever sends a key may do.
@@ -184,6 +165,12 @@ async def test_one_key_a_hundred_times_at_once_makes_one_job(services: Services)
     assert len({job.id for (job,) in answers}) == 1
     listed = await services.extraction.ListJobs(pb.ListJobsRequest(user_id="ana"))
     assert listed.total_size == 1
+    # B4: the first answer again, as the job is now; another body is ALREADY_EXISTS.
+    await watch(services, listed.jobs[0].id)
+    (again,) = await submit(services, transcript(), key="k1")
+    assert (again.id, again.state) == (listed.jobs[0].id, job_pb2.JOB_STATE_SUCCEEDED)
+    code, reason, _ = await refusal(submit(services, transcript(1, 3), key="k1"))
+    assert (code, reason) == (grpc.StatusCode.ALREADY_EXISTS, "IDEMPOTENCY_KEY_REUSED")
 
 
 async def test_a_watch_shows_the_way_and_ends_with_the_job(
@@ -205,45 +192,35 @@ async def test_a_watch_shows_the_way_and_ends_with_the_job(
 
 
 async def test_a_watch_the_client_leaves_leaves_nothing_behind(
-    start_services: StartServices, model: ScriptedModel
+    start_services: StartServices, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """faults.md row 51: no task of the server waits for a client that has gone."""
+    watching: list[str] = []
+    watched = ExtractionHandlers.WatchJob
+
+    async def counted(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
+        watching.append(request.job_id)
+        try:
+            async for response in watched(self, request, context):
+                yield response
+        finally:
+            watching.remove(request.job_id)
+
+    monkeypatch.setattr(ExtractionHandlers, "WatchJob", counted)
     model.always(Hang())
-    # Services that outlast this test may have some.
-    others = watchers([])
     async with start_services(**model_settings(model), drain_seconds=0.2) as services:
         (job,) = await submit(services, transcript())
         await reached(services, job.id, job_pb2.JOB_STATE_RUNNING)
-        await no_watchers(others)
+        await eventually(lambda: job.id not in watching)
         calls = [services.extraction.WatchJob(pb.WatchJobRequest(job_id=job.id)) for _ in range(20)]
         for call in calls:
             await call.read()
-        assert len(watchers(others)) == 20
+        assert watching.count(job.id) == 20
         for call in calls:
             call.cancel()
-        await no_watchers(others)
+        await eventually(lambda: job.id not in watching)
         got = await services.extraction.GetJob(pb.GetJobRequest(job_id=job.id))
         assert got.job.state == job_pb2.JOB_STATE_RUNNING
-
-
-async def no_watchers(others: Sequence[Any]) -> None:
-    """Wait until every WatchJob handler but these has ended."""
-    async with asyncio.timeout(BOUND):
-        while watchers(others):  # noqa: ASYNC110 - the server's handlers end by themselves
-            await asyncio.sleep(0.02)
-
-
-def watchers(others: Sequence[Any]) -> list[Any]:
-    """The WatchJob handlers of this process, but these, that have begun and not ended."""
-    gc.collect()
-    return [
-        each
-        for each in gc.get_objects()
-        if inspect.isasyncgen(each)
-        and each.__qualname__ == "ExtractionHandlers.WatchJob"
-        and each.ag_frame is not None
-        and not any(each is other for other in others)
-    ]
 
 
 async def test_unusable_replies_end_dead_listed_and_replayable(
@@ -251,38 +228,34 @@ async def test_unusable_replies_end_dead_listed_and_replayable(
 ) -> None:
     """Promise 5, faults.md row 26: never "nothing to remember"; RetryJob runs the range again."""
     # Two questions an attempt, four attempts.
-    model.queue(*[ChatAnswer(CONTENT_FAULTS["empty_object"])] * 8)
+    fault = ChatAnswer(CONTENT_FAULTS["prose_with_braces"])
+    model.queue(*[fault] * 8)
     (job,) = await submit(modelled, transcript())
     seen = await watch(modelled, job.id)
     assert seen[-1].state == job_pb2.JOB_STATE_DEAD
     assert (seen[-1].attempt, seen[-1].max_attempts) == (4, 4)
     assert seen[-1].error.startswith("MODEL_UNUSABLE: ")
+    assert "canary" not in seen[-1].error
     assert model.calls["chat"] == 8
     assert await memories(modelled) == []
     # The range that failed holds up nothing that comes after it.
     (later,) = await submit(modelled, transcript(1, 4))
     assert (await watch(modelled, later.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
     assert await memories(modelled) == [told(3), told(4)]
-    listed = await modelled.extraction.ListJobs(pb.ListJobsRequest(states=[job_pb2.JOB_STATE_DEAD]))
-    assert [each.id for each in listed.jobs] == [job.id]
-    assert listed.jobs[0].error == seen[-1].error
+    dead = [job_pb2.JOB_STATE_DEAD]
+    listed = await modelled.extraction.ListJobs(pb.ListJobsRequest(states=dead))
+    assert [(each.id, each.error) for each in listed.jobs] == [(job.id, seen[-1].error)]
     retried = await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job.id))
     assert retried.job.state == job_pb2.JOB_STATE_QUEUED
     assert (await watch(modelled, job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
     assert await memories(modelled) == [told(n) for n in range(1, 5)]
-
-
-async def test_jobs_that_are_retried_together_have_all_of_their_attempts(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """As one that is retried by its id: the next fault must not end them at once."""
-    fault = next(iter(CONTENT_FAULTS.values()))
-    model.queue(*[ChatAnswer(fault)] * 8)
-    (job,) = await submit(modelled, transcript())
+    # Those that are retried together have all of their attempts, too.
+    model.queue(*[fault] * 8)
+    (job,) = await submit(modelled, transcript(5, 6))
     assert (await watch(modelled, job.id))[-1].attempt == 4
     # One more bad attempt, then good ones.
-    model.queue(*[ChatAnswer(fault)] * 2)
-    again = await ask(modelled, "RetryJob", filter=pb.RetryFilter(states=[job_pb2.JOB_STATE_DEAD]))
+    model.queue(*[fault] * 2)
+    again = await ask(modelled, "RetryJob", filter=pb.RetryFilter(states=dead))
     assert again.retried == 1
     last = (await watch(modelled, job.id))[-1]
     assert (last.state, last.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 2)
@@ -321,14 +294,12 @@ async def test_only_what_fits_the_state_can_be_done(services: Services) -> None:
     (job,) = await submit(services, transcript())
     await watch(services, job.id)
     extraction = services.extraction
+    conflict = (grpc.StatusCode.FAILED_PRECONDITION, "JOB_STATE_CONFLICT")
     for call in (
         extraction.RetryJob(pb.RetryJobRequest(job_id=job.id)),
         extraction.CancelJob(pb.CancelJobRequest(job_id=job.id)),
     ):
-        assert (await refusal(call))[:2] == (
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "JOB_STATE_CONFLICT",
-        )
+        assert (await refusal(call))[:2] == conflict
     nobody = str(uuid7())
     unknown: list[Awaitable[Any]] = [
         extraction.RetryJob(pb.RetryJobRequest(job_id=nobody)),
@@ -343,21 +314,13 @@ async def test_appended_messages_are_extracted_by_themselves(
     start_services: StartServices, model: ScriptedModel
 ) -> None:
     """B2: after N messages, on EndConversation, and after a silence."""
-    async with start_services(
-        **model_settings(model),
-        extract_every=3,
-        extract_idle_minutes=0.02,
-        schedule_idle="* * * * *",
-    ) as services:
+    idle = {"extract_idle_minutes": 0.02, "schedule_idle": "* * * * *"}
+    async with start_services(**model_settings(model), **idle, extract_every=3) as services:
 
         async def append(number: int, conversation: str) -> pb.AppendMessagesResponse:
-            return await services.extraction.AppendMessages(
-                pb.AppendMessagesRequest(
-                    user_id="ana",
-                    conversation_id=conversation,
-                    messages=[message(f"canary:w{number}", f"m{number}")],
-                )
-            )
+            request = pb.AppendMessagesRequest(user_id="ana", conversation_id=conversation)
+            request.messages.append(message(f"canary:w{number}", f"m{number}"))
+            return await services.extraction.AppendMessages(request)
 
         answers = [await append(n, "c1") for n in (1, 2, 3)]
         assert [each.HasField("job") for each in answers[:2]] == [False, False]
@@ -370,28 +333,9 @@ async def test_appended_messages_are_extracted_by_themselves(
             while told(5) not in await memories(services):  # noqa: ASYNC110 - no job to watch yet
                 await asyncio.sleep(0.05)
         assert await memories(services) == [told(n) for n in range(1, 6)]
-        code, reason, _ = await refusal(
-            services.extraction.EndConversation(
-                pb.EndConversationRequest(user_id="ana", conversation_id="nowhere")
-            )
-        )
+        nowhere = pb.EndConversationRequest(user_id="ana", conversation_id="nowhere")
+        code, reason, _ = await refusal(services.extraction.EndConversation(nowhere))
         assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "CONVERSATION_NOT_FOUND")
-
-
-async def test_a_restart_in_the_middle_of_a_job_loses_nothing(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """I2, faults.md row 9: stopped while the model hangs; the next process does it, attempt 1."""
-    model.queue(Hang())
-    async with start_services(**model_settings(model), drain_seconds=0.1) as services:
-        (job,) = await submit(services, transcript())
-        async with asyncio.timeout(BOUND):
-            await model.called(1)
-    assert rows(superuser_conninfo, "SELECT state, attempt FROM jobs") == [("queued", 0)]
-    async with start_services(**model_settings(model)) as services:
-        last = (await watch(services, job.id))[-1]
-        assert (last.state, last.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
-        assert await memories(services) == [told(1), told(2)]
 
 
 async def test_jobs_are_listed_newest_first_by_filter_and_page(services: Services) -> None:
@@ -405,18 +349,12 @@ async def test_jobs_are_listed_newest_first_by_filter_and_page(services: Service
         await watch(services, job.id)
     found: list[str] = []
     token = ""
-    while True:
-        page = await services.extraction.ListJobs(pb.ListJobsRequest(page_size=4, page_token=token))
+    while token or not found:
+        page = await ask(services, "ListJobs", user_id="", page_size=4, page_token=token)
         assert page.total_size == 6
         found += [job.id for job in page.jobs]
         token = page.next_page_token
-        if not token:
-            break
     assert found == [job.id for job in reversed(jobs)]
-    of_bob = await services.extraction.ListJobs(
-        pb.ListJobsRequest(
-            user_id="bob", conversation_id="c1", states=[job_pb2.JOB_STATE_SUCCEEDED]
-        )
-    )
-    assert [job.id for job in of_bob.jobs] == [jobs[3].id]
-    assert all(job.state in ENDED for job in of_bob.jobs)
+    succeeded = [job_pb2.JOB_STATE_SUCCEEDED]
+    of_bob = await ask(services, "ListJobs", user_id="bob", conversation_id="c1", states=succeeded)
+    assert [(job.id, job.state) for job in of_bob.jobs] == [(jobs[3].id, succeeded[0])]

@@ -43,27 +43,20 @@ SAID: Items = [
     {"role": "user", "content": [{"type": "input_text", "text": "我住在上海。"}]},
     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "eA=="},
     {
-        "type": "function_call",
-        "call_id": "call_1",
-        "name": "log_in",
+        "type": "function_call", "call_id": "call_1", "name": "log_in",
         "arguments": '{"account": "hunter2"}',
     },
     {"type": "function_call_output", "call_id": "call_1", "output": "token\x00 4711 \ud800"},
     {
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
+        "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
         "content": [
             {
-                "type": "output_text",
-                "text": "You are in.",
-                "annotations": [],
+                "type": "output_text", "text": "You are in.", "annotations": [],
                 "logprobs": [{"token": "You", "logprob": -0.5, "bytes": [89, 2**60], "top": None}],
             }
         ],
     },
-]
+]  # fmt: skip
 LARGE: Items = [
     {"type": "function_call_output", "call_id": "call_2", "output": "大 🎉" * 40_000},
     {"role": "user", "content": "lặp lại 🎉 " * 10_000},
@@ -78,6 +71,12 @@ async def model() -> AsyncIterator[ScriptedAssistant]:
 
 def session(memory: AsyncHitherto, user: str = "ana", **options: Any) -> our_agents.HithertoSession:
     return our_agents.HithertoSession("s1", memory=memory, user=user, **options)
+
+
+async def run_of(agent: agents.Agent[Any], question: str, memory: AsyncHitherto) -> Any:
+    """One run of an agent, in a session object of its own."""
+    config = agents.RunConfig(tracing_disabled=True)
+    return await agents.Runner.run(agent, question, session=session(memory), run_config=config)
 
 
 # --- the Agents SDK ------------------------------------------------------------------------------
@@ -114,15 +113,13 @@ async def test_a_session_does_what_the_packages_own_does(memory: AsyncHitherto) 
     theirs.close()
 
 
-async def test_a_long_session_is_read_whole(memory: AsyncHitherto) -> None:
-    said: Items = [{"role": "user", "content": f"Line {number}."} for number in range(450)]
+async def test_a_session_of_more_than_a_page_is_read_whole(memory: AsyncHitherto) -> None:
+    said: Items = [{"role": "user", "content": f"Line {number}."} for number in range(210)]
     ours = session(memory)
-    await ours.add_items(said[:440])
-    await ours.add_items(said[440:])
+    await ours.add_items(said)
     assert await ours.get_items() == said
-    assert await ours.get_items(limit=3) == said[-3:]
-    bounded = session(memory, session_settings=agents.SessionSettings(limit=210))
-    assert await bounded.get_items() == said[-210:]
+    bounded = session(memory, session_settings=agents.SessionSettings(limit=202))
+    assert await bounded.get_items() == said[-202:]
 
 
 @pytest.mark.parametrize("form", ["OpenAIChatCompletionsModel", "OpenAIResponsesModel"])
@@ -140,17 +137,9 @@ async def test_a_run_goes_on_in_another_process(
 
     async def run(question: str) -> str:
         async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as client:
-            agent = agents.Agent(
-                name="A",
-                instructions="Be brief.",
-                tools=[get_weather],
-                model=getattr(agents, form)("scripted", openai_client=client),
-            )
-            config = agents.RunConfig(tracing_disabled=True)
-            done = await agents.Runner.run(
-                agent, question, session=session(memory), run_config=config
-            )
-            return str(done.final_output)
+            spoken = getattr(agents, form)("scripted", openai_client=client)
+            agent = agents.Agent(name="A", tools=[get_weather], model=spoken)
+            return str((await run_of(agent, question, memory)).final_output)
 
     model.queue(Answer(calls=(("call_1", "get_weather", '{"city": "Huế"}'),)), Answer("Rain."))
     assert await run("How is the weather in Huế?") == "Rain."
@@ -176,13 +165,8 @@ async def test_the_agent_knows_what_was_said_elsewhere(
     )
     async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain:
         client = our_openai.remembering(plain, memory=memory, user="ana", keep=False, timeout=120)
-        agent = agents.Agent(
-            name="A", model=agents.OpenAIChatCompletionsModel("scripted", openai_client=client)
-        )
-        config = agents.RunConfig(tracing_disabled=True)
-        await agents.Runner.run(
-            agent, "Where do I live?", session=session(memory), run_config=config
-        )
+        spoken = agents.OpenAIChatCompletionsModel("scripted", openai_client=client)
+        await run_of(agents.Agent(name="A", model=spoken), "Where do I live?", memory)
     assert "Porto" in model.requests[0].instructions
     said = [message.content async for message in memory.messages("ana", "s1")]
     assert said == ["You said: Where do I live?", "Where do I live?"]
@@ -208,18 +192,11 @@ async def test_words_are_learnt_from_and_secrets_of_tools_are_not(memory: AsyncH
 
 
 async def test_a_conversation_that_began_otherwise_goes_on(memory: AsyncHitherto) -> None:
-    await memory.add(
-        "ana",
-        [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Hello!"},
-            {"role": "assistant", "content": "Hi."},
-        ],
-        conversation="s1",
-    )
+    hello: Items = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Hi."}]
+    began = [{"role": "system", "content": "Be brief."}, *hello]
+    await memory.add("ana", began, conversation="s1")
     ours = session(memory)
     await ours.add_items(SAID[:1])
-    hello: Items = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Hi."}]
     assert await ours.get_items() == [*hello, *SAID[:1]]
     assert [await ours.pop_item() for _ in range(4)] == [SAID[0], hello[1], hello[0], None]
     assert await ours.get_items() == []
@@ -232,13 +209,8 @@ async def test_at_once_and_of_several_users(memory: AsyncHitherto) -> None:
     def batch(user: str, number: int) -> Items:
         return [{"role": "user", "content": f"{user} {number} {part}"} for part in range(3)]
 
-    await asyncio.gather(
-        *(
-            session(memory, user).add_items(batch(user, number))
-            for number in range(6)
-            for user in users
-        )
-    )
+    batches = [(user, number) for number in range(6) for user in users]
+    await asyncio.gather(*(session(memory, u).add_items(batch(u, n)) for u, n in batches))
     for user in users:
         items = cast(Items, await session(memory, user).get_items())
         numbers = [int(item["content"].split()[1]) for item in items[::3]]
@@ -279,21 +251,19 @@ DEPRECATED = pytest.mark.filterwarnings(
 
 
 def turns() -> list[chat_messages.BaseMessage]:
+    parts: list[Any] = [{"type": "text", "text": "我住在"}, {"type": "text", "text": "上海。"}]
+    call: Any = {"name": "log_in", "args": {"account": "hunter2", "n": 3}, "id": "1"}
+    result = chat_messages.ToolMessage("token 4711", tool_call_id="1")
+    result.artifact = {"rows": [1, 2.5, None]}
+    said = chat_messages.AIMessage("You are in.", response_metadata={"m": "t"})
+    said.additional_kwargs = {"x": {"y": 2**60}}
     return [
         chat_messages.SystemMessage("Be brief."),
         chat_messages.HumanMessage("Tôi sống ở Đà Nẵng 🏖️", id="h1", name="Ana"),
-        chat_messages.HumanMessage(
-            [{"type": "text", "text": "我住在"}, {"type": "text", "text": "上海。"}]
-        ),
-        chat_messages.AIMessage(
-            "", tool_calls=[{"name": "log_in", "args": {"account": "hunter2", "n": 3}, "id": "1"}]
-        ),
-        chat_messages.ToolMessage(
-            "token 4711", tool_call_id="1", artifact={"rows": [1, 2.5, None]}
-        ),
-        chat_messages.AIMessage(
-            "You are in.", additional_kwargs={"x": {"y": 2**60}}, response_metadata={"m": "t"}
-        ),
+        chat_messages.HumanMessage(parts),
+        chat_messages.AIMessage("", tool_calls=[call]),
+        result,
+        said,
     ]
 
 
@@ -301,8 +271,10 @@ def turns() -> list[chat_messages.BaseMessage]:
 async def test_a_history_does_what_the_packages_own_does(
     blocking: Hitherto, memory: AsyncHitherto
 ) -> None:
-    ours = our_langchain.HithertoChatMessageHistory("h1", memory=blocking, user="ana")
-    theirs = chat_histories.InMemoryChatMessageHistory()
+    def history_of(user: str = "ana", **options: Any) -> our_langchain.HithertoChatMessageHistory:
+        return our_langchain.HithertoChatMessageHistory("h1", memory=blocking, user=user, **options)
+
+    ours, theirs = history_of(), chat_histories.InMemoryChatMessageHistory()
 
     def steps() -> None:
         for history in (ours, theirs):
@@ -313,23 +285,13 @@ async def test_a_history_does_what_the_packages_own_does(
             history.add_ai_message("Hi.")
         assert ours.messages == theirs.messages
         assert str(ours) == str(theirs)
-        bounded = our_langchain.HithertoChatMessageHistory(
-            "h1", memory=blocking, user="ana", limit=2
-        )
-        assert bounded.messages == theirs.messages[-2:]
         # A window never begins with the result of a tool, whose call it would lack.
         for limit in range(len(theirs.messages) + 2):
-            window = our_langchain.HithertoChatMessageHistory(
-                "h1", memory=blocking, user="ana", limit=limit
-            )
             expected = theirs.messages[-limit:] if limit else []
             while expected and expected[0].type == "tool":
                 expected = expected[1:]
-            assert window.messages == expected
-        assert (
-            our_langchain.HithertoChatMessageHistory("h1", memory=blocking, user="bea").messages
-            == []
-        )
+            assert history_of(limit=limit).messages == expected
+        assert history_of("bea").messages == []
 
     await in_thread(steps)
     said = [(m.role, m.content) async for m in memory.messages("ana", "h1")]
@@ -370,14 +332,3 @@ async def test_a_chain_remembers_its_turns(blocking: Hitherto) -> None:
     assert await in_thread(lambda: turn("Một", "ana")) == "Một"
     assert await in_thread(lambda: turn("Hai", "bea")) == "Hai"
     assert await in_thread(lambda: turn("Ba", "ana")) == "Một | Một | Ba"
-
-
-async def test_the_asynchronous_methods(blocking: Hitherto) -> None:
-    """The base class runs them in threads."""
-    history = our_langchain.HithertoChatMessageHistory("h1", memory=blocking, user="ana")
-    await history.aadd_messages(
-        [chat_messages.HumanMessage("Hello!"), chat_messages.AIMessage("Hi.")]
-    )
-    assert [message.content for message in await history.aget_messages()] == ["Hello!", "Hi."]
-    await history.aclear()
-    assert await history.aget_messages() == []

@@ -8,7 +8,7 @@ now; and again of the user who is imported from an export.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -17,13 +17,14 @@ import pytest
 from google.protobuf import json_format
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import memory_pb2, privacy_service_pb2
-from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import checks
 from tests.e2e.learning import ALL_STATUSES
 from tests.e2e.leaving import export
+from tests.e2e.methods import ask
 from tests.e2e.random_lives import Life, present, script
+from tests.e2e.test_import_user import bring
 from tests.e2e.travelling import now_of, stamp
 from tests.scripted_model import ScriptedModel
 
@@ -80,15 +81,11 @@ class Witnessed(Life):
 
     async def read(self, user: str, known_at: Timestamp | None = None) -> tuple[Told, Any]:
         """The memories of all statuses, and the profile."""
-        listed = await self.services.retrieval.ListMemories(
-            pb.ListMemoriesRequest(
-                user_id=user, page_size=1000, statuses=ALL_STATUSES, known_at=known_at
-            )
-        )
+        asked: dict[str, Any] = {"user_id": user, "known_at": known_at}
+        every = {"statuses": ALL_STATUSES, "page_size": 1000}
+        listed = await ask(self.services, "ListMemories", **asked, **every)
         assert listed.total_size == len(listed.memories)
-        context = await self.services.retrieval.GetContext(
-            pb.GetContextRequest(user_id=user, known_at=known_at, count_access=False)
-        )
+        context = await ask(self.services, "GetContext", **asked, count_access=False)
         profile = json_format.MessageToDict(context.profile)
         if known_at is not None:
             # Versions hold values without their quotes.
@@ -109,11 +106,7 @@ class Witnessed(Life):
     async def move(self, user: str) -> None:
         """Import the export of this user for another one."""
         exported = await export(self.services, self.name)
-
-        async def pieces() -> AsyncIterator[privacy_service_pb2.ImportUserRequest]:
-            yield privacy_service_pb2.ImportUserRequest(user_id=user, data=exported.text.encode())
-
-        await self.services.privacy.ImportUser(pieces())
+        await bring(self.services, exported.text.encode(), user)
 
 
 def _kept(memory: memory_pb2.Memory) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Older words that come late, and what near means: B6, B11; faults.md rows 32, 35, 38."""
+"""Older words that come late: B6, B7, E2, F1; faults.md rows 38, 72."""
 
 from __future__ import annotations
 
@@ -9,30 +9,14 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import (
-    extraction_service_pb2,
-    job_pb2,
-    memory_pb2,
-)
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, save
-from tests.e2e.learning import (
-    ALL_STATUSES,
-    ended,
-    learn,
-    memories,
-    replies,
-    rows,
-    submit,
-    talk,
-)
+from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.test_belief import profile_of
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory, quoting, value
-
-CAFE = "Ana likes the quiet little cafe near the old harbour"
-
 
 HOMES = {"Oslo": 3, "Rome": 5, "Bern": 6}
 """Where Ana said that she lives, and in which month of 2026."""
@@ -61,43 +45,6 @@ async def homes(services: Services) -> dict[str, tuple[int, int | None]]:
         for found in await memories(services, statuses=ALL_STATUSES)
         if found.status != memory_pb2.MEMORY_STATUS_FORGOTTEN
     }
-
-
-def say(*contents: str, kind: str = "fact") -> dict[str, Any]:
-    return {"new_memories": [memory(content, ["m1"], type=kind) for content in contents]}
-
-
-async def test_row_32_the_vector_of_words_that_were_rewritten_in_an_outage_answers_nothing(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    old = "Ana enjoys long quiet evenings with books at home"
-    new = f"{old} about dancing"
-    model.script = replies(
-        {
-            "dancing": lambda r: {"updated_memories": [{"id": "e1", "content": new}]},
-            "again": lambda r: say(f"{old} now"),
-            "books": lambda r: say(old),
-        }
-    )
-    await learn(modelled, talk("books"))
-    model.queue(StatusFault(500), endpoint="embeddings")
-    await learn(modelled, talk("dancing", conversation="c2"))
-    await learn(modelled, talk("again", conversation="c3"))
-    assert sorted(m.content for m in await memories(modelled)) == [new, f"{old} now"]
-
-
-async def test_row_35_vectors_of_another_model_are_never_compared(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = replies({"again": lambda r: say(f"{CAFE} today"), "cafe": lambda r: say(CAFE)})
-    await learn(modelled, talk("a cafe"))
-    rows(
-        tenant_conninfo,
-        "INSERT INTO embedding_models (model, dimensions) VALUES ('other', 64) RETURNING 1",
-    )
-    rows(tenant_conninfo, "UPDATE memory_embeddings SET model = 'other' RETURNING 1")
-    result = await learn(modelled, talk("again", conversation="c2"))
-    assert (result.memories_created, result.memories_updated) == (1, 0)
 
 
 async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_summary(
@@ -133,7 +80,7 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
     assert summary.outcome == 2
 
 
-@pytest.mark.parametrize("taken", list(permutations(HOMES)), ids="-".join)
+@pytest.mark.parametrize("taken", [*permutations(HOMES)][::2], ids="-".join)
 async def test_row_72_what_a_source_ended_is_back_once_it_is_taken(
     taken: tuple[str, ...], modelled: Services, model: ScriptedModel
 ) -> None:
@@ -152,19 +99,6 @@ async def test_row_72_what_a_source_ended_is_back_once_it_is_taken(
         }
 
 
-async def test_f1_a_summary_is_as_old_as_its_conversation(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = replies({})
-    await ask(modelled, "AppendMessages", conversation_id="c1", messages=talk("hello").messages)
-    await learn(modelled, talk("hello", "again"))
-    assert rows(
-        tenant_conninfo,
-        "SELECT s.created_at = c.created_at FROM conversation_summaries AS s"
-        " JOIN conversations AS c USING (tenant_id, user_id, conversation_id)",
-    ) == [(True,)]
-
-
 async def test_b7_relative_dates_are_meant_in_the_users_zone_unless_the_transcript_says(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
@@ -172,8 +106,16 @@ async def test_b7_relative_dates_are_meant_in_the_users_zone_unless_the_transcri
     at = datetime(2026, 3, 1, 20, tzinfo=UTC)
     zones = "SELECT time_zone FROM conversations WHERE conversation_id = '{}'"
 
-    await learn(modelled, talk("hello", conversation="plain", at=at))
+    plain = talk("hello", conversation="plain", at=at)
+    await ask(modelled, "AppendMessages", conversation_id="plain", messages=plain.messages)
+    await learn(modelled, talk("hello", "again", conversation="plain", at=at))
     assert rows(tenant_conninfo, zones.format("plain")) == [("UTC",)]
+    # F1: a summary is as old as its conversation.
+    assert rows(
+        tenant_conninfo,
+        "SELECT s.created_at = c.created_at FROM conversation_summaries AS s"
+        " JOIN conversations AS c USING (tenant_id, user_id, conversation_id)",
+    ) == [(True,)]
 
     stated = talk("hello", conversation="stated", at=at)
     stated.time_zone = "Europe/Berlin"
@@ -196,11 +138,8 @@ async def test_b6_several_speakers_are_shown_by_name(
     transcript.messages[0].name, transcript.messages[1].name = "Ana", "Ben"
     await learn(modelled, transcript)
     asked = model.chat_requests[-1]
-    assert [(m.role, m.name) for m in asked.messages] == [
-        ("user", "Ana"),
-        ("user", "Ben"),
-        ("assistant", ""),
-    ]
+    named = [("user", "Ana"), ("user", "Ben"), ("assistant", "")]
+    assert [(m.role, m.name) for m in asked.messages] == named
 
 
 SAID_OF_ZEPPELINS = {
@@ -211,7 +150,7 @@ SAID_OF_ZEPPELINS = {
 }
 
 
-@pytest.mark.parametrize("order", ["abc", "bac", "bca", "cba", "adcb", "dabc"])
+@pytest.mark.parametrize("order", ["bac", "cba", "adcb"])
 async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
     modelled: Services, model: ScriptedModel, order: str
 ) -> None:
@@ -252,15 +191,7 @@ SPRING, AUTUMN = datetime(2026, 5, 4, 9, tzinfo=UTC), datetime(2026, 11, 2, 9, t
 
 
 @pytest.mark.parametrize(
-    "how",
-    [
-        "in the same words",
-        "as the same",
-        "brought up to date",
-        "forgotten before",
-        "by hand",
-        "late",
-    ],
+    "how", ["in the same words", "as the same", "forgotten before", "by hand", "late"]
 )
 async def test_b6_what_is_said_again_after_it_has_expired_is_told(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str, how: str
@@ -268,17 +199,14 @@ async def test_b6_what_is_said_again_after_it_has_expired_is_told(
     """A statement says nothing about one that was over by then, and everything before does."""
 
     def again(request: ChatRequest) -> dict[str, Any]:
-        if how == "brought up to date":
-            known = request.memories[0].local_id
-            return {"updated_memories": [{"id": known, "content": "Ana has an exam on Friday."}]}
         same = {"same_as": request.memories[0].local_id} if how == "as the same" else {}
         words = EXAM if not same else "An exam awaits Ana this week."
         return {"new_memories": [memory(words, ["m1"], type="context", **same)]}
 
-    def first(_: ChatRequest) -> dict[str, Any]:
-        return {"new_memories": [memory(EXAM, ["m1"], type="context", expires_at="2026-05-10")]}
-
-    model.script = replies({"exam in spring": first, "exam again": again})
+    first = memory(EXAM, ["m1"], type="context", expires_at="2026-05-10")
+    model.script = replies(
+        {"exam in spring": lambda _: {"new_memories": [first]}, "exam again": again}
+    )
     await learn(modelled, talk("an exam in spring", conversation="c1", at=SPRING))
     assert not await memories(modelled)
     if how == "forgotten before":
@@ -292,7 +220,7 @@ async def test_b6_what_is_said_again_after_it_has_expired_is_told(
         await learn(modelled, talk("an exam again", conversation="c2", at=at))
     found = [each.content for each in await memories(modelled)]
     assert len(found) == (0 if how == "late" else 1)
-    if how in ("brought up to date", "forgotten before"):
+    if how == "forgotten before":
         # A roll-back puts it together again from what was said.
         third = memory(found[0], ["m1"], type="context", importance=0.9)
         model.script = replies({"once more": lambda _: {"new_memories": [third]}})

@@ -25,8 +25,12 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
-pb = maintenance_service_pb2
-SIZE, OTHER_SIZE = 64, 96
+SIZE = 64
+LARGE = {
+    "phase": maintenance_service_pb2.REEMBED_PHASE_START,
+    "model": "text-embedding-3-large",
+    "dimensions": SIZE,
+}
 OLD, NEW = "giraffes sleep standing", "dragons guard old gold"
 _VECTOR = "SELECT embedding::text FROM hitherto.memory_embeddings WHERE dimensions = {}"
 _SOURCES = "SELECT embedding::text FROM hitherto.memory_source_embeddings"
@@ -135,20 +139,13 @@ async def test_c7_a_new_models_vector_of_earlier_words_is_not_kept(
 ) -> None:
     memory_id = (await save(services, OLD)).memory.id
     bar.held = OLD
-    started = await services.maintenance.Reembed(
-        pb.ReembedRequest(
-            phase=pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=SIZE
-        )
-    )
+    started = await ask(services, "Reembed", **LARGE)
     await bar.reached()
     await update(services, memory_id, "content", content=NEW)
     bar.go_on.set()
     job = await ended(services, started.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    made = rows(
-        superuser_conninfo,
-        _VECTOR.format(SIZE) + " AND model = 'text-embedding-3-large'",
-    )
+    made = rows(superuser_conninfo, _VECTOR.format(SIZE) + f" AND model = '{LARGE['model']}'")
     assert all(near(vector, OLD) < 0.5 for (vector,) in made)
 
 
@@ -162,11 +159,7 @@ async def test_h3_words_that_were_sealed_meanwhile_have_no_vector_in_clear(
     await learn(services, talk(OLD))
     bar.held = OLD
     if refilled:
-        started = await services.maintenance.Reembed(
-            pb.ReembedRequest(
-                phase=pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=SIZE
-            )
-        )
+        started = await ask(services, "Reembed", **LARGE)
     await bar.reached()
     bar.away = False
     held, bar.held = bar.held, ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitherto.v1 import job_pb2, memory_service_pb2, profile_pb2
+from hitherto.v1 import job_pb2, memory_service_pb2
 from hitherto_extraction.pipeline.profile import MAX_LIST_ITEMS
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, memories, shown, talk
@@ -85,16 +85,9 @@ async def test_a_second_change_of_a_memory_is_named_and_its_words_are_not_lost(
 async def test_a_value_that_a_full_profile_does_not_take_is_named(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    await modelled.memory.UpdateProfile(
-        masked(
-            memory_service_pb2.UpdateProfileRequest(
-                user_id="ana",
-                profile=profile_pb2.Profile(
-                    current_projects=[f"project {number}" for number in range(MAX_LIST_ITEMS)]
-                ),
-            )
-        )
-    )
+    full = memory_service_pb2.UpdateProfileRequest(user_id="ana")
+    full.profile.current_projects.extend(f"project {n}" for n in range(MAX_LIST_ITEMS))
+    await modelled.memory.UpdateProfile(masked(full))
     said = "I build a boat and live in Huế"
     changes: list[dict[str, Any]] = [
         value("current_projects", ["a boat"], said),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf.field_mask_pb2 import FieldMask
-
-from hitherto.v1 import memory_pb2, profile_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import found, restore
 from tests.e2e.learning import learn, memories, replies, talk
+from tests.e2e.masks import masked
+from tests.e2e.methods import ask
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory, value
 
@@ -54,15 +54,9 @@ async def forget(
 async def correct(
     services: Services, memory_id: str, content: str, *, carry_along: bool = False
 ) -> pb.UpdateMemoryResponse:
-    return await services.memory.UpdateMemory(
-        pb.UpdateMemoryRequest(
-            user_id="ana",
-            memory_id=memory_id,
-            memory=memory_pb2.Memory(content=content),
-            update_mask=FieldMask(paths=["content"]),
-            carry_along=carry_along,
-        )
-    )
+    request = pb.UpdateMemoryRequest(user_id="ana", memory_id=memory_id, carry_along=carry_along)
+    request.memory.content = content
+    return await services.memory.UpdateMemory(masked(request))
 
 
 def places(stated: Any) -> set[tuple[str, str]]:
@@ -72,18 +66,12 @@ def places(stated: Any) -> set[tuple[str, str]]:
 
 async def told(services: Services) -> str:
     """What the assistant is told when somebody asks for the home."""
-    reply = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(
-            user_id="ana", query="Where does Ana live? In Lisbon?", min_relevance=0.0
-        )
-    )
-    return reply.prompt_block
+    query = "Where does Ana live? In Lisbon?"
+    return str((await ask(services, "GetContext", query=query, min_relevance=0.0)).prompt_block)
 
 
 async def facts(services: Services) -> dict[str, Any]:
-    profile: profile_pb2.Profile = (
-        await services.retrieval.GetProfile(retrieval_service_pb2.GetProfileRequest(user_id="ana"))
-    ).profile
+    profile = (await ask(services, "GetProfile")).profile
     return dict(profile.facts.fields["personal"].struct_value.items())
 
 
@@ -120,11 +108,8 @@ async def test_the_assistant_is_no_longer_told_what_was_corrected(
     home = await said(modelled, model)
     porto = "Ana lives in Porto"
     first = await correct(modelled, home.id, porto)
-    assert {kind for kind, _ in places(first.also_states)} == {
-        "memory_id",
-        "profile_path",
-        "conversation_id",
-    }
+    kinds = {kind for kind, _ in places(first.also_states)}
+    assert kinds == {"memory_id", "profile_path", "conversation_id"}
     assert "Lisbon" in await told(modelled)
 
     second = await correct(modelled, home.id, porto, carry_along=True)

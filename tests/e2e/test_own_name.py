@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from google.protobuf import json_format
 
 from hitherto.v1 import memory_service_pb2 as pb
-from hitherto.v1 import retrieval_service_pb2 as retrieval_pb
 from tests.e2e.conftest import Services
 from tests.e2e.masks import masked
 from tests.e2e.shelf import ago, fill
@@ -25,17 +23,13 @@ async def called(services: Services, name: str) -> None:
 
 async def first(services: Services, query: str) -> str:
     """The text of the best memory or message."""
-    found: retrieval_pb.SearchMemoriesResponse = await search(
-        services, query, scopes=[MEMORIES, MESSAGES]
-    )
-    best = found.results[0]
-    return best.memory.content or best.message.content
+    best = (await search(services, query, scopes=[MEMORIES, MESSAGES])).results[0]
+    return str(best.memory.content or best.message.content)
 
 
-@pytest.fixture
-async def maren(services: Services, tenant_conninfo: str) -> None:
+async def fill_for_maren(conninfo: str) -> None:
     await fill(
-        tenant_conninfo,
+        conninfo,
         "ana",
         memories=[
             Fact("User's name is Maren.", valid_from=ago(90)),
@@ -53,11 +47,11 @@ async def maren(services: Services, tenant_conninfo: str) -> None:
             "goodbye": [Turn("Have a good evening, Maren.", role="assistant", said_at=ago(80))],
         },
     )
+
+
+async def test_the_name_is_no_word_to_look_for(services: Services, tenant_conninfo: str) -> None:
+    await fill_for_maren(tenant_conninfo)
     await called(services, "Maren Olsen")
-
-
-@pytest.mark.usefixtures("maren")
-async def test_the_name_is_no_word_to_look_for(services: Services) -> None:
     for question, answer in (
         ("Where does Maren live now?", "User lives in Glasgow."),
         ("In which city does Maren Olsen live at the moment?", "User lives in Glasgow."),
@@ -69,12 +63,7 @@ async def test_the_name_is_no_word_to_look_for(services: Services) -> None:
         assert answer in await first(services, question), question
         # The second time the name is known before the question is embedded.
         assert answer in await first(services, question), question
-
-
-@pytest.mark.usefixtures("maren")
-async def test_a_new_name_counts_at_once(services: Services) -> None:
-    question = "Where does Solveig live now?"
-    assert await first(services, "Where does Maren live now?") == "User lives in Glasgow."
+    # A new one counts at once.
     await called(services, "Solveig")
-    assert await first(services, question) == "User lives in Glasgow."
+    assert await first(services, "Where does Solveig live now?") == "User lives in Glasgow."
     assert "Maren" in await first(services, "Which evening did Maren have?")

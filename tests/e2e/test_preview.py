@@ -1,10 +1,13 @@
-"""PreviewExtraction: what a transcript would teach, and that nothing of it stays (B15)."""
+"""PreviewExtraction: what a transcript would teach, and that nothing of it stays (B15).
+
+That it shows what the job then does: test_preview_of_recorded_talks.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,28 +17,21 @@ import pytest
 from google.protobuf import json_format
 
 from hitherto.v1 import conversation_pb2, extraction_service_pb2, memory_pb2, profile_pb2
-from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.learning import echo, learn, memories, replies, rows, shown, talk
+from tests.e2e.conftest import Services
+from tests.e2e.learning import echo, learn, rows, talk
 from tests.e2e.methods import METHODS, refused
-from tests.scripted_model import (
-    ChatAnswer,
-    ChatRequest,
-    EmbeddingFault,
-    Hang,
-    ScriptedModel,
-    StatusFault,
-)
+from tests.e2e.privacy import choose
+from tests.scripted_model import ChatAnswer, EmbeddingFault, Hang, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory, quoting
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
-APRIL = MARCH + timedelta(days=31)
+SERVICE_SETTINGS = {"batch_tokens": 200}
+"""A few long messages are several calls."""
+LINES = [f"Ana said {n} " + "word " * 60 for n in range(4)]
+PREVIEW = METHODS["ExtractionService/PreviewExtraction"]
 _MOVING = {
-    "usage_ledger",
-    "schedule_runs",
-    "memory_access",
-    "audit_read_counts",
-    "change_positions",
-}
+    "usage_ledger", "schedule_runs", "memory_access", "audit_read_counts", "change_positions",
+}  # fmt: skip
 """What may change beside a preview: its cost, the scheduler's ticks, counters of reads, which are
 written down some time after the read, and the last place in the stream of changes of everybody."""
 
@@ -59,18 +55,6 @@ async def preview(
     return await services.extraction.PreviewExtraction(
         extraction_service_pb2.PreviewExtractionRequest(transcript=transcript), timeout=timeout
     )
-
-
-async def until_called(services: Services) -> None:
-    """Earlier failures of the model no longer keep calls from it."""
-    async with asyncio.timeout(180):
-        while True:
-            try:
-                await preview(services, talk("hello"))
-            except grpc.aio.AioRpcError:
-                await asyncio.sleep(0.05)
-            else:
-                return
 
 
 def everything(conninfo: str) -> dict[str, Any]:
@@ -120,90 +104,29 @@ async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_use
     assert dict(model.calls) == {"chat": 1, "embeddings": 1}
 
 
-async def test_b15_a_preview_shows_what_the_job_then_does(
+async def test_b15_a_long_transcript_is_read_in_parts_that_see_one_another(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
-    model.script = replies(
-        {
-            "moved": lambda r: {
-                "new_memories": [
-                    memory("Ana lives in Berlin", ["m1"]),
-                    memory("Ana ran the marathon", ["m2"]),
-                ],
-                "updated_memories": [
-                    {"id": shown(r, "cello"), "content": "Ana plays the cello well"}
-                ],
-                "contradicted_memories": [{"id": shown(r, "Lisbon"), "by": 0}],
-                "achieved_goals": [{"id": shown(r, "marathon"), "by": 1}],
-                "profile": {"facts": {"personal": {"location": "Berlin"}}},
-            },
-            "Lisbon": lambda r: {
-                "new_memories": [
-                    memory("Ana lives in Lisbon", ["m1"]),
-                    memory("Ana plays the cello", ["m1"]),
-                    memory("Ana wants to run a marathon", ["m1"], type="goal"),
-                ],
-                "profile": {"summary": "Ana."},
-            },
-        }
-    )
-    await learn(modelled, talk("I am Ana and live in Lisbon", at=MARCH))
-    known = {m.content: m.id for m in await memories(modelled)}
-    said = ("I moved to Berlin", "and ran it, and play well")
-    later = talk(*said, conversation="c2", at=APRIL)
-    before = await at_rest(tenant_conninfo)
-    seen = await preview(modelled, later)
-    assert everything(tenant_conninfo) == before
-
-    assert [m.content for m in seen.memories_created] == [
-        "Ana lives in Berlin",
-        "Ana ran the marathon",
-    ]
-    (cello,) = seen.memories_updated
-    assert (cello.id, cello.version) == (known["Ana plays the cello"], 2)
-    assert cello.content == "Ana plays the cello well"
-    (lisbon,) = seen.memories_contradicted
-    assert (lisbon.id, lisbon.superseded_by) == (known["Ana lives in Lisbon"], "")
-    assert lisbon.status == memory_pb2.MEMORY_STATUS_CONTRADICTED
-    assert lisbon.valid_to.ToDatetime(UTC) == APRIL
-    (goal,) = seen.goals_achieved
-    assert goal.id == known["Ana wants to run a marathon"]
-    assert goal.status == memory_pb2.MEMORY_STATUS_ACHIEVED
-    assert (seen.profile.version, personal(seen.profile)["location"]) == (2, "Berlin")
-
-    done = await learn(modelled, later)
-    assert (done.memories_created, done.memories_updated) == (2, 1)
-    assert (done.memories_contradicted, done.goals_achieved) == (1, 1)
-    told = seen.result
-    assert (told.memories_created, told.memories_updated) == (2, 1)
-    assert (told.memories_contradicted, told.goals_achieved) == (1, 1)
-    assert told.profile_version == done.profile_version == 2
-
-
-async def test_b15_a_preview_of_what_is_known_already_asks_nobody(
-    modelled: Services, model: ScriptedModel
-) -> None:
     model.script = echo
-    await learn(modelled, talk("Ana likes tea"))
-    seen = await preview(modelled, talk("Ana likes tea"))
-    assert (model.calls["chat"], list(seen.memories_created)) == (1, [])
-    assert not seen.HasField("profile")
-    assert seen.summary.title
-
-
-async def test_b15_a_long_transcript_is_read_in_parts_that_see_one_another(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    model.script = echo
-    lines = [f"Ana said {n} " + "word " * 60 for n in range(4)]
-    async with start_services(**model_settings(model), batch_tokens=200) as services:
-        seen = await preview(services, talk(*lines))
-    assert [m.content for m in seen.memories_created] == [line.strip() for line in lines]
+    seen = await preview(modelled, talk(*LINES))
+    assert [m.content for m in seen.memories_created] == [line.strip() for line in LINES]
     assert seen.result.usage.llm_calls == model.calls["chat"] == 4
     assert (seen.result.counts["messages_read"], seen.result.counts["messages_total"]) == (4, 4)
     # The last call was shown what the earlier ones had found.
     assert len(model.chat_requests[-1].memories) == 3
-    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(0,)]
+    assert rows(tenant_conninfo, "SELECT count(*) FROM memories") == [(0,)]
+    # Time that is short shows the beginning.
+    model.script = lambda request: (
+        Hang() if "said 2" in request.messages[0].content else echo(request)
+    )
+    seen = await preview(modelled, talk(*LINES), timeout=15.0)
+    assert len(seen.memories_created) == 2
+    assert (seen.result.counts["messages_read"], seen.result.counts["messages_total"]) == (2, 4)
+    # At the caller's deadline it ends.
+    model.script = lambda request: Hang()
+    with pytest.raises(grpc.aio.AioRpcError) as late:
+        await preview(modelled, talk("hello"), timeout=3.0)
+    assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 async def test_b14_a_preview_is_on_the_bill_as_such(
@@ -220,10 +143,7 @@ async def test_b14_a_preview_is_on_the_bill_as_such(
     )
     # Nothing is held about Ana, and nothing begins to be.
     assert [row[:4] for row in bill] == [
-        ("", "preview", "embedding", 1),
-        ("", "preview", "extraction", 1),
-        ("bo", "preview", "embedding", 1),
-        ("bo", "preview", "extraction", 1),
+        (user, "preview", stage, 1) for user in ("", "bo") for stage in ("embedding", "extraction")
     ]
     (cost,) = rows(tenant_conninfo, "SELECT sum(cost_usd) FROM usage_ledger")[0]
     assert cost > Decimal(0)
@@ -247,11 +167,10 @@ async def test_b15_the_offline_extractor_previews_too(services: Services) -> Non
     ("fault", "code", "reason"),
     [
         (StatusFault(500), grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"),
-        (StatusFault(429, retry_after="7"), grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"),
         (StatusFault(401), grpc.StatusCode.FAILED_PRECONDITION, "MODEL_REFUSED"),
         (ChatAnswer("no JSON"), grpc.StatusCode.FAILED_PRECONDITION, "MODEL_UNUSABLE"),
     ],
-    ids=["outage", "busy", "refused", "prose"],
+    ids=["outage", "refused", "prose"],
 )
 async def test_b15_what_is_wrong_with_the_model_is_told(
     modelled: Services,
@@ -262,74 +181,42 @@ async def test_b15_what_is_wrong_with_the_model_is_told(
     reason: str,
 ) -> None:
     model.script = echo
-    await until_called(modelled)
+    # Earlier failures of the model no longer keep calls from it.
+    await learn(modelled, talk("hello", user="bo"))
     model.script = lambda request: fault
     before = await at_rest(tenant_conninfo)
-    refusal = await refused(
-        modelled,
-        METHODS["ExtractionService/PreviewExtraction"],
-        extraction_service_pb2.PreviewExtractionRequest(transcript=talk("hello")),
-    )
+    refusal = await refused(modelled, PREVIEW, PREVIEW.request(transcript=talk("hello")))
     assert (refusal.code, refusal.reason) == (code, reason)
     assert refusal.metadata["model"] == "gpt-4o-mini"
     assert (refusal.retry_after is not None) == (code == grpc.StatusCode.UNAVAILABLE)
     assert everything(tenant_conninfo) == before
 
 
-async def test_b15_a_preview_ends_at_the_callers_deadline(
+async def test_h1_nothing_is_previewed_for_whom_memory_is_off(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    model.script = lambda request: Hang()
-    with pytest.raises(grpc.aio.AioRpcError) as late:
-        await preview(modelled, talk("hello"), timeout=3.0)
-    assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-
-
-async def test_b15_time_that_is_short_shows_the_beginning(
-    start_services: StartServices, model: ScriptedModel
-) -> None:
-    def slow_at_the_third(request: ChatRequest) -> ChatAnswer | Hang:
-        return Hang() if "said 2" in request.messages[0].content else echo(request)
-
-    model.script = slow_at_the_third
-    lines = [f"Ana said {n} " + "word " * 60 for n in range(4)]
-    async with start_services(**model_settings(model), batch_tokens=200) as services:
-        seen = await preview(services, talk(*lines), timeout=15.0)
-    assert len(seen.memories_created) == 2
-    assert (seen.result.counts["messages_read"], seen.result.counts["messages_total"]) == (2, 4)
-
-
-async def test_h1_nothing_is_previewed_for_whom_memory_is_off(
-    start_services: StartServices, model: ScriptedModel
-) -> None:
-    async with start_services(**model_settings(model), memory_enabled=False) as services:
-        refusal = await refused(
-            services,
-            METHODS["ExtractionService/PreviewExtraction"],
-            extraction_service_pb2.PreviewExtractionRequest(transcript=talk("hello")),
-        )
+    await choose(modelled, memory_enabled=False)
+    refusal = await refused(modelled, PREVIEW, PREVIEW.request(transcript=talk("hello")))
     assert refusal.reason == "MEMORY_DISABLED"
     assert model.calls["chat"] == 0
 
 
-async def test_a_preview_of_another_content_under_a_known_id_is_refused(
-    modelled: Services, model: ScriptedModel
+async def test_b15_a_preview_of_what_is_known_already_asks_nobody(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = echo
     await learn(modelled, talk("Ana likes tea"))
-    refusal = await refused(
-        modelled,
-        METHODS["ExtractionService/PreviewExtraction"],
-        extraction_service_pb2.PreviewExtractionRequest(transcript=talk("Ana likes rum")),
-    )
+    # Of something else, it writes nothing about a user who is known either.
+    before = await at_rest(tenant_conninfo)
+    seen = await preview(modelled, talk("Ana likes rum", conversation="c2"))
+    assert everything(tenant_conninfo) == before
+    assert [m.content for m in seen.memories_created] == ["Ana likes rum"]
+    seen = await preview(modelled, talk("Ana likes tea"))
+    assert (model.calls["chat"], list(seen.memories_created)) == (2, [])
+    assert not seen.HasField("profile")
+    assert seen.summary.title
+    # Another content under a known id is refused, and so is nothing at all.
+    refusal = await refused(modelled, PREVIEW, PREVIEW.request(transcript=talk("Ana likes rum")))
     assert refusal.reason == "MESSAGE_ID_REUSED"
     assert refusal.metadata["field"] == "transcript.messages[0].id"
-
-
-async def test_b15_an_empty_request_is_told_what_is_missing(modelled: Services) -> None:
-    refusal = await refused(
-        modelled,
-        METHODS["ExtractionService/PreviewExtraction"],
-        extraction_service_pb2.PreviewExtractionRequest(),
-    )
-    assert list(refusal.fields) == ["transcript"]
+    assert list((await refused(modelled, PREVIEW, PREVIEW.request())).fields) == ["transcript"]

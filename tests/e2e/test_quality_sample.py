@@ -11,8 +11,8 @@ from tests.scripted_model import ChatAnswer, ScriptedModel
 from tests.scripted_model.answers import memory
 from tests.waiting import eventually
 
-SERVICE_SETTINGS = {"quality_sample": 2}
-"""A sample of two conversations."""
+SERVICE_SETTINGS = {"quality_sample": 4}
+"""A sample of four conversations."""
 
 
 def checks(counts: Any) -> dict[str, int]:
@@ -30,13 +30,28 @@ def metric(check: str, outcome: str) -> float:
     return REGISTRY.get_sample_value("hitherto_quality_checks_total", labels) or 0.0
 
 
+LANGUAGES = {
+    "Tôi tên Thanh, tôi trồng cam ở Huế.": (
+        "Người dùng trồng cam ở Huế.",
+        "Người dùng làm bác sĩ từ năm 2024, đã 40 năm.",
+    ),
+    "أعيش في بيروت وأحب القهوة.": ("المستخدم يعيش في بيروت.", "المستخدم عمره ٣٤ سنة."),
+}
+"""What is said, a memory of it, and an invented one; more in unit/evaluation/."""
+
+
 async def test_i6_the_first_conversations_are_checked(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    """An invented memory and a repeated one are counted; the sample ends after two conversations.
+    """An invented memory and a repeated one are counted, in any language, until the sample ends.
 
     A conversation that goes on is not counted again.
     """
+    for number, (said, learnt) in enumerate(LANGUAGES.items()):
+        model.queue(ChatAnswer.of(new_memories=[memory(each, ["m1"]) for each in learnt]))
+        result = await learn(modelled, talk(said, user=f"u{number}"))
+        assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}, said
+
     before = {
         (check, outcome): metric(check, outcome)
         for check in ("grounding", "duplicate")
@@ -79,35 +94,6 @@ async def test_i6_the_first_conversations_are_checked(
     model.queue(ChatAnswer.of(new_memories=[memory("The user owns a kiln.", ["m1"])]))
     result = await learn(modelled, talk("I bought bread.", conversation="c3"))
     assert (result.memories_created, checks(result.counts)) == (1, {})
-
-
-LANGUAGES = [
-    (
-        "Tôi tên Thanh, tôi trồng cam ở Huế.",
-        "Người dùng trồng cam ở Huế.",
-        "Người dùng làm bác sĩ từ năm 2024, đã 40 năm.",
-    ),
-    ("我在杭州种茶。", "用户在杭州种茶。", "用户有12棵树。"),
-    ("أعيش في بيروت وأحب القهوة.", "المستخدم يعيش في بيروت.", "المستخدم عمره ٣٤ سنة."),
-    (
-        "Ich züchte Bienen 🐝 in Graz.",
-        "Der Benutzer züchtet Bienen in Graz.",
-        "Er hat 4 Autos.",
-    ),
-]
-"""What is said, a memory of it, and an invented one."""
-
-
-async def test_i6_grounding_is_checked_in_any_language(
-    start_services: StartServices, model: ScriptedModel
-) -> None:
-    async with start_services(**model_settings(model), quality_sample=4) as services:
-        for number, (said, true, invented) in enumerate(LANGUAGES):
-            model.queue(
-                ChatAnswer.of(new_memories=[memory(each, ["m1"]) for each in (true, invented)])
-            )
-            result = await learn(services, talk(said, user=f"u{number}"))
-            assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}, said
 
 
 async def test_i6_a_sample_of_none(start_services: StartServices, model: ScriptedModel) -> None:

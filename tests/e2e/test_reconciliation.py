@@ -10,7 +10,17 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services
-from tests.e2e.curating import APPROVE, events, forget, plain, restore, review, save, update
+from tests.e2e.curating import (
+    APPROVE,
+    events,
+    plain,
+    restore,
+    review,
+    save,
+    statement,
+    stream,
+    update,
+)
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
@@ -54,13 +64,17 @@ async def say(services: Services, at: datetime, *lines: str, conversation: str =
 
 
 async def test_b9_what_was_said_later_replaces_what_it_may_replace(
-    modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = script(replacing(OLD_HOME, NEW_HOME))
     await say(modelled, MAY, OLD_HOME, SISTER)
-    await settled(modelled) if await jobs(modelled) else None
+    # Without near or changed memories nothing is asked.
+    assert await jobs(modelled) == []
     await save(modelled, NEW_HOME)
     result = await settled(modelled)
+    # B14: the call is charged as a stage of its own.
+    charged = "SELECT DISTINCT kind FROM usage_ledger WHERE stage = 'reconciliation'"
+    assert rows(tenant_conninfo, charged) == [("reconciliation",)]
     assert (result.memories_contradicted, result.prompt_version) == (1, "reconciliation_2")
     old, new = await with_words(modelled, OLD_HOME), await with_words(modelled, NEW_HOME)
     assert (old.status, old.superseded_by) == (STATUS.MEMORY_STATUS_CONTRADICTED, new.id)
@@ -266,10 +280,7 @@ async def test_b8_an_assistants_words_end_and_doubt_nothing_of_the_users(
     modelled: Services, model: ScriptedModel
 ) -> None:
     def settling(request: ChatRequest) -> dict[str, Any]:
-        return {
-            **replacing(OLD_HOME, NEW_HOME)(request),
-            **doubting(COMMUTE, NEW_HOME)(request),
-        }
+        return {**replacing(OLD_HOME, NEW_HOME)(request), **doubting(COMMUTE, NEW_HOME)(request)}
 
     model.script = script(settling)
     await say(modelled, MAY, OLD_HOME, COMMUTE)
@@ -286,10 +297,7 @@ async def test_b9_what_replaces_another_and_is_in_doubt_itself_is_written_once(
     def settling(request: ChatRequest) -> dict[str, Any]:
         if not any(SISTER in each.content for each in request.memories):
             return {}
-        return {
-            **replacing(OLD_HOME, NEW_HOME)(request),
-            **doubting(NEW_HOME, SISTER)(request),
-        }
+        return {**replacing(OLD_HOME, NEW_HOME)(request), **doubting(NEW_HOME, SISTER)(request)}
 
     def learning(request: ChatRequest) -> dict[str, Any]:
         learnt = moving(request)
@@ -340,12 +348,7 @@ async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     refused = "Ana grows the forbidden plant"
     sails = "Every summer goes by in a dinghy"
     old = ["Ana keeps bees", "Ana is a vegetarian", "Ana plays chess", "Ana sails on a lake"]
-    new = [
-        "Beekeeping takes all Sundays",
-        "No meat is eaten",
-        "The chess club meets at home",
-        sails,
-    ]
+    new = ["Beekeeping takes all Sundays", "No meat is eaten", "The club meets at home", sails]
     if poisoned == "changed":
         new[-1] += ", which is forbidden"
 
@@ -384,7 +387,7 @@ async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
 async def test_row_73_a_model_without_usable_replies_fails_the_job_and_drops_little(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    old = [f"Ana keeps {n} bees" for n in range(12)]
+    old = [f"Ana keeps {n} bees" for n in range(6)]
 
     def answer(request: ChatRequest) -> ChatAnswer:
         if request.reconciliation:
@@ -400,7 +403,7 @@ async def test_row_73_a_model_without_usable_replies_fails_the_job_and_drops_lit
 
     model.script = answer
     await say(modelled, MAY, *old)
-    new = [f"In Kassel, Ana keeps {n} bees" for n in range(12)]
+    new = [f"In Kassel, Ana keeps {n} bees" for n in range(6)]
     await say(modelled, SEPTEMBER, *new, conversation="c2")
     (job,) = [await ended(modelled, each.id) for each in await jobs(modelled)]
     assert job.state == job_pb2.JOB_STATE_DEAD
@@ -415,9 +418,8 @@ async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(
     modelled: Services, model: ScriptedModel
 ) -> None:
     model.script = script(nothing)
-    started = [save(modelled, f"Ana's friend number {i} is called Friend{i}") for i in range(80)]
-    for each in started:
-        await each
+    friends = (f"Ana's friend number {i} is called Friend{i}" for i in range(60))
+    await stream(modelled, map(statement, friends))
     await settled(modelled)
     calls = reconciliations(list(model.chat_requests))
     assert all(len(each.memories) <= 40 for each in calls)
@@ -425,7 +427,7 @@ async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(
     assert {each.state for each in found} == {job_pb2.JOB_STATE_SUCCEEDED}
     shown = {each.content for call in calls for each in call.changed}
     # The first of all had nothing beside it.
-    assert len(shown) >= 79
+    assert len(shown) >= 59
 
 
 async def test_b9_the_users_own_transcripts_go_first(
@@ -443,29 +445,7 @@ async def test_b9_the_users_own_transcripts_go_first(
     assert asked.count(False) == 7
 
 
-async def test_b14_the_call_is_charged_as_a_stage_of_its_own(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(nothing)
-    await say(modelled, MAY, OLD_HOME)
-    await save(modelled, NEW_HOME)
-    await settled(modelled)
-    found = rows(
-        tenant_conninfo,
-        "SELECT DISTINCT kind FROM usage_ledger WHERE stage = 'reconciliation'",
-    )
-    assert found == [("reconciliation",)]
-
-
-async def test_without_near_or_changed_memories_nothing_is_asked(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(nothing)
-    await say(modelled, MAY, OLD_HOME, SISTER)
-    assert await jobs(modelled) == []
-
-
-@pytest.mark.parametrize("how", ["forgotten", "corrected", "replaced"])
+@pytest.mark.parametrize("how", ["corrected", "replaced"])
 async def test_a6_a_value_of_the_profile_goes_with_its_memory(
     modelled: Services, model: ScriptedModel, how: str
 ) -> None:
@@ -479,9 +459,7 @@ async def test_a6_a_value_of_the_profile_goes_with_its_memory(
     await say(modelled, MAY, OLD_HOME)
     assert facts_of(await profile_of(modelled))["personal"]["location"] == "Göttingen"
     home = await with_words(modelled, OLD_HOME)
-    if how == "forgotten":
-        await forget(modelled, home.id)
-    elif how == "corrected":
+    if how == "corrected":
         await update(modelled, home.id, content="Ana lives in Hannover")
     else:
         await save(modelled, NEW_HOME)

@@ -9,38 +9,22 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import (
-    history_pb2,
-    memory_pb2,
-    search_pb2,
-)
-from hitherto.v1 import maintenance_service_pb2 as pb
+from hitherto.v1 import history_pb2, memory_pb2, search_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore, save
 from tests.e2e.importing import bring
-from tests.e2e.learning import (
-    ALL_STATUSES,
-    ended,
-    learn,
-    memories,
-    replies,
-    shown,
-    submit,
-    talk,
-)
+from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, shown, submit, talk
 from tests.e2e.leaving import export
 from tests.e2e.methods import ask, read_refusal
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
-from tests.scripted_model.answers import value
+from tests.scripted_model.answers import quoting, value
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 async def take_back(services: Services, **fields: Any) -> dict[str, int]:
-    reply = await services.maintenance.RollbackSource(
-        pb.RollbackSourceRequest(**{"user_id": "ana", **fields})
-    )
+    reply = await ask(services, "RollbackSource", **{"user_id": "ana", **fields})
     return dict(reply.counts)
 
 
@@ -91,15 +75,8 @@ async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
             },
         }
     )
-    await learn(
-        modelled,
-        talk(GOOD, conversation="good", at=NOON),
-        talk(
-            BAD,
-            conversation="bad",
-            at=NOON + timedelta(days=1),
-        ),
-    )
+    bad = talk(BAD, conversation="bad", at=NOON + timedelta(days=1))
+    await learn(modelled, talk(GOOD, conversation="good", at=NOON), bad)
     return modelled
 
 
@@ -147,42 +124,16 @@ async def test_a_name_that_others_mention_stays_known(
 ) -> None:
     """Also if what is taken back was forgotten before."""
     belfry = [{"name": "Belfry", "type": "project"}]
-    model.script = replies(
-        {
-            "roof": lambda _: {
-                "new_memories": [
-                    new_memory("The user mends the roof of Belfry.", ["m1"], entities=belfry)
-                ]
-            },
-            "bell": lambda _: {
-                "new_memories": [
-                    new_memory("The user rings the bell at Belfry.", ["m1"], entities=belfry)
-                ]
-            },
-        }
+    model.script = lambda request: quoting(
+        request, new_memories=[new_memory(request.messages[0].content, ["m1"], entities=belfry)]
     )
-    await learn(
-        modelled, talk("the roof", conversation="roof"), talk("the bell", conversation="bell")
-    )
+    for word in ("roof", "bell"):
+        await learn(modelled, talk(f"The user mends the {word} of Belfry.", conversation=word))
     (roof,) = [each for each in await memories(modelled) if "roof" in each.content]
     await ask(modelled, "ForgetMemory", memory_id=roof.id)
     await take_back(modelled, conversation_id="roof")
     found = await ask(modelled, "FindEntities")
     assert [(each.name, each.mention_count) for each in found.entities] == [("Belfry", 1)]
-
-
-async def test_a_job_is_taken_back(poisoned: Services, model: ScriptedModel) -> None:
-    """One job of a conversation; what its other jobs taught stays."""
-    model.script = replies(
-        {"more words": lambda _: {"new_memories": [new_memory("The user paints.", ["m1"])]}}
-    )
-    (job_id,) = await submit(poisoned, talk(GOOD, "more words", conversation="good", at=NOON))
-    await ended(poisoned, job_id)
-    assert "The user paints." in {m.content for m in await memories(poisoned)}
-    counts = await take_back(poisoned, job_id=job_id)
-    assert counts["memories_forgotten"] == 1
-    assert "The user paints." not in {m.content for m in await memories(poisoned)}
-    assert "The user bakes bread." in {m.content for m in await memories(poisoned)}
 
 
 async def test_a_conversation_of_which_only_saved_memories_are_known(services: Services) -> None:
@@ -198,41 +149,19 @@ async def test_a_conversation_of_which_only_saved_memories_are_known(services: S
     assert "The user lives in Atlantis." in {m.content for m in await memories(services)}
 
 
-async def test_it_is_not_learnt_again_from_the_same_words(
-    poisoned: Services, model: ScriptedModel
-) -> None:
-    """Forgotten stays forgotten, also when the same conversation is read again."""
-    await take_back(poisoned, conversation_id="bad")
-    model.script = replies(
-        {
-            "bad words": lambda _: {
-                "new_memories": [new_memory("The user lives in Atlantis.", ["m1"])]
-            }
-        }
-    )
-    await learn(
-        poisoned,
-        talk(BAD, "bad words again", conversation="bad", at=NOON + timedelta(days=1)),
-    )
-    assert "The user lives in Atlantis." not in {m.content for m in await memories(poisoned)}
-
-
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
+async def test_sources_that_are_none(services: Services) -> None:
+    nobody = "01890000-0000-7000-8000-000000000000"
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"conversation_id": "nothing"}, "CONVERSATION_NOT_FOUND"),
-        ({"job_id": "01890000-0000-7000-8000-000000000000"}, "JOB_NOT_FOUND"),
-        ({"document_id": "01890000-0000-7000-8000-000000000000"}, "DOCUMENT_NOT_FOUND"),
+        ({"job_id": nobody}, "JOB_NOT_FOUND"),
+        ({"document_id": nobody}, "DOCUMENT_NOT_FOUND"),
         ({}, "INVALID_FIELD"),
         ({"job_id": "x"}, "INVALID_FIELD"),
-    ],
-)
-async def test_sources_that_are_none(
-    fields: dict[str, str], reason: str, services: Services
-) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await take_back(services, **fields)
-    assert read_refusal(caught.value).reason == reason
+    ]
+    for fields, reason in cases:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await take_back(services, **fields)
+        assert read_refusal(caught.value).reason == reason, fields
 
 
 async def test_a_job_of_another_user_is_none(modelled: Services, model: ScriptedModel) -> None:
@@ -329,7 +258,7 @@ async def test_a_value_stays_whose_memory_was_replaced_before(
     assert (await profile_of(modelled))["personal"]["name"] == "Ana"
 
 
-@pytest.mark.parametrize("named", ["conversation", "job", "time"])
+@pytest.mark.parametrize("named", ["job", "time"])
 async def test_what_was_imported_is_taken_back_as_where_it_was_learnt(
     poisoned: Services, named: str
 ) -> None:
@@ -337,7 +266,6 @@ async def test_what_was_imported_is_taken_back_as_where_it_was_learnt(
     (poison,) = [m for m in await memories(poisoned) if "Atlantis" in m.content]
     await bring(poisoned, (await export(poisoned)).text.encode(), "bo")
     sources: dict[str, dict[str, Any]] = {
-        "conversation": {"conversation_id": "bad"},
         "job": {"job_id": poison.job_id},
         "time": {"since": poison.created_at},
     }

@@ -15,17 +15,14 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+import grpc
 import psycopg
 
-from hitherto.v1 import (
-    maintenance_service_pb2,
-    memory_pb2,
-    memory_service_pb2,
-)
+from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.curating import update
-from tests.e2e.learning import ALL_STATUSES, ended, memories, talk
-from tests.e2e.methods import ask
+from tests.e2e.curating import APPROVE, REJECT, update
+from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
+from tests.e2e.methods import ask, read_refusal
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import merged, quoting
@@ -140,8 +137,8 @@ class Person:
         transcript = talk(*lines, user=self.name, conversation=source, at=at)
         transcript.messages[0].id = f"{source}-{number}"
         self.story.append(f"{source}: {lines}")
-        reply = await ask(self.services, "SubmitTranscripts", transcripts=[transcript])
-        job = await ended(self.services, reply.jobs[0].id, within=240)
+        (job_id,) = await submit(self.services, transcript)
+        job = await ended(self.services, job_id, within=240)
         assert not job.error, job.error
 
     async def correct(self) -> None:
@@ -173,18 +170,9 @@ class Person:
         """Somebody decides about what waits."""
         one = await self.one(memory_pb2.MEMORY_STATUS_QUARANTINED)
         if one is not None:
-            decision = self.random.choice(
-                (
-                    memory_service_pb2.REVIEW_DECISION_APPROVE,
-                    memory_service_pb2.REVIEW_DECISION_REJECT,
-                )
-            )
-            self.story.append(f"review {decision}: {one.content}")
-            await self.services.memory.ReviewMemory(
-                memory_service_pb2.ReviewMemoryRequest(
-                    user_id=self.name, memory_id=one.id, decision=decision
-                )
-            )
+            decided = {"memory_id": one.id, "decision": self.random.choice((APPROVE, REJECT))}
+            self.story.append(f"review {decided['decision']}: {one.content}")
+            await ask(self.services, "ReviewMemory", user_id=self.name, **decided)
 
     async def merge(self) -> None:
         """Consolidation joins some memories."""
@@ -216,17 +204,14 @@ class Person:
 
     async def take_back(self, source: str) -> None:
         """Take a conversation back; what is told before is what is done."""
-        request = maintenance_service_pb2.RollbackSourceRequest(
-            user_id=self.name, conversation_id=source, dry_run=True
-        )
+        which = {"user_id": self.name, "conversation_id": source}
         try:
-            told = await self.services.maintenance.RollbackSource(request)
-        except Exception as error:
-            if "CONVERSATION_NOT_FOUND" in str(error) or "no such conversation" in str(error):
+            told = await ask(self.services, "RollbackSource", dry_run=True, **which)
+        except grpc.aio.AioRpcError as error:
+            if read_refusal(error).reason == "CONVERSATION_NOT_FOUND":
                 return
             raise
-        request.dry_run = False
-        done = await self.services.maintenance.RollbackSource(request)
+        done = await ask(self.services, "RollbackSource", **which)
         assert told.counts == done.counts
 
     async def compare(self, gone: set[str], before: dict[str, memory_pb2.Memory]) -> None:

@@ -16,21 +16,15 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import (
-    job_pb2,
-    maintenance_service_pb2,
-    memory_pb2,
-    profile_pb2,
-    retrieval_service_pb2,
-)
+from hitherto.v1 import job_pb2, memory_pb2, profile_pb2
 from hitherto.v1 import memory_service_pb2 as memory_service
 from tests.e2e.conftest import Services
 from tests.e2e.curating import update
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.masks import masked
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
@@ -52,9 +46,7 @@ OWN = frozenset("id userId jobId createdAt updatedAt version supersededBy supers
 Answering = Callable[[ChatRequest], dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return ENCRYPTING
+SERVICE_SETTINGS = ENCRYPTING
 
 
 def known(request: ChatRequest, thing: str) -> str | None:
@@ -174,11 +166,8 @@ class Pair:
                     source["prompt_version"] = job.result.prompt_version
         counts = []
         for dry in (True, False):
-            reply = await self.services.maintenance.RollbackSource(
-                maintenance_service_pb2.RollbackSourceRequest(
-                    user_id=self.names[0], dry_run=dry, **source
-                )
-            )
+            asked = {"user_id": self.names[0], "dry_run": dry, **source}
+            reply = await ask(self.services, "RollbackSource", **asked)
             counts.append(json_format.MessageToDict(reply).get("counts"))
         assert counts[0] == counts[1], (self.seed, name, counts)
 
@@ -193,16 +182,11 @@ class Pair:
         held = await memories(self.services, user=person, statuses=ALL_STATUSES)
         left = [each for each in held if each.status != memory_pb2.MEMORY_STATUS_FORGOTTEN]
         contents = {each.id: each.content for each in held}
-        asked = retrieval_service_pb2.GetProfileRequest(user_id=person)
-        profile = (await self.services.retrieval.GetProfile(asked)).profile
-        search = retrieval_service_pb2.SearchMemoriesRequest(
-            user_id=person, query="Who keeps bees, plays chess and lives in Kassel?", limit=50,
-            min_relevance=0,
-        )  # fmt: skip
-        found = (await self.services.retrieval.SearchMemories(search)).results
-        listed = await self.services.retrieval.ListConversations(
-            retrieval_service_pb2.ListConversationsRequest(user_id=person)
-        )
+        profile = (await ask(self.services, "GetProfile", user_id=person)).profile
+        query = "Who keeps bees, plays chess and lives in Kassel?"
+        search = {"user_id": person, "query": query, "limit": 50, "min_relevance": 0}
+        found = (await ask(self.services, "SearchMemories", **search)).results
+        listed = await ask(self.services, "ListConversations", user_id=person)
         paths = {
             path: (each.conversation_id, [contents[i] for i in each.memory_ids])
             for path, each in profile.sources.items()

@@ -29,9 +29,7 @@ def stating(_: ChatRequest) -> Mapping[str, Any]:
 
 
 def forgetting(request: ChatRequest) -> Mapping[str, Any]:
-    return {
-        "forgotten_memories": [{"id": shown(request, "bees"), "source_message_ids": ["m1"]}],
-    }
+    return {"forgotten_memories": [{"id": shown(request, "bees"), "source_message_ids": ["m1"]}]}
 
 
 async def tell(services: Services, conversation: str, *words: str, day: int) -> Mapping[str, int]:

@@ -24,13 +24,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from psycopg import sql
 
-from hitherto.v1 import (
-    conversation_pb2,
-    memory_pb2,
-    profile_pb2,
-    search_pb2,
-    session_pb2,
-)
+from hitherto.v1 import conversation_pb2, memory_pb2, profile_pb2, search_pb2, session_pb2
 from hitherto.v1 import maintenance_service_pb2 as maintenance
 from hitherto.v1 import memory_service_pb2 as memory
 from tests.e2e.conftest import Services, StartServices
@@ -134,31 +128,18 @@ async def live(services: Services) -> dict[str, str]:
         talk(f"I live in {WORD}ville.", "I work with Marco at Acme.", ("assistant", f"A {WORD}!")),
         talk(f"My goal is to see a {WORD}.", conversation="c2"),
     )
-    saved = await save(
-        services,
-        f"Ana keeps a {WORD}",
-        tags=["birds"],
-        keywords=["bird"],
-        conversation_id="c1",
-        metadata={"kind": "bird"},
-    )
-    await save(services, f"Ana sold a {WORD}", tags=["birds"], metadata={"kind": "bird"})
-    (document_id,), _ = await taken_in(
-        services,
-        document(
-            "d1", f"All about a {WORD}, by Marco", title=f"The {WORD}", metadata={"kind": "bird"}
-        ),
-    )
+    bird: dict[str, Any] = {"metadata": {"kind": "bird"}}
+    more: dict[str, Any] = {"tags": ["birds"], **bird}
+    keeps = f"Ana keeps a {WORD}"
+    saved = await save(services, keeps, keywords=["bird"], conversation_id="c1", **more)
+    await save(services, f"Ana sold a {WORD}", **more)
+    book = document("d1", f"All about a {WORD}, by Marco", title=f"The {WORD}", **bird)
+    (document_id,), _ = await taken_in(services, book)
     await update_session(services, context={"last_message": WORD}, session="c1", recent=items("m1"))
     action = await add(services, type=f"buy_{WORD}", session="c1")
-    await services.memory.UpdateProfile(
-        masked(
-            memory.UpdateProfileRequest(
-                user_id="ana",
-                profile=profile_pb2.Profile(summary=f"Has a {WORD}.", department="birds"),
-            )
-        )
-    )
+    profile = profile_pb2.Profile(summary=f"Has a {WORD}.", department="birds")
+    request = memory.UpdateProfileRequest(user_id="ana", profile=profile)
+    await services.memory.UpdateProfile(masked(request))
     # A job may go on with vectors and contradictions after its end.
     await learn(services, talk("Good night.", conversation="c3"))
     return {
@@ -242,25 +223,16 @@ def changes(ids: Mapping[str, str]) -> list[tuple[str, Message]]:
     its = {"memory_id": ids["memory_id"]}
     later = {"role": conversation_pb2.ROLE_USER, "content": "I like tea.", "id": "late"}
     confirmed = session_pb2.PENDING_ACTION_STATE_CONFIRMED
+    decided = {"pending_action_id": ids["pending_action_id"], "status": confirmed}
+    words = {"memory": {"content": "Two birds"}, "update_mask": {"paths": ["content"]}}
+    profile = {"profile": {"summary": "Somebody else."}, "update_mask": {"paths": ["summary"]}}
+    everything = {"include_profile": True, "include_conversations": True}
     calls: list[tuple[str, dict[str, Any]]] = [
-        (
-            "MemoryService/UpdateMemory",
-            {
-                **its,
-                "memory": {"content": "Ana keeps two birds"},
-                "update_mask": {"paths": ["content"]},
-            },
-        ),
+        ("MemoryService/UpdateMemory", {**its, **words}),
         ("MemoryService/ForgetMemory", its),
         ("MemoryService/RestoreMemory", its),
-        (
-            "MemoryService/UpdateProfile",
-            {"profile": {"summary": "Somebody else."}, "update_mask": {"paths": ["summary"]}},
-        ),
-        (
-            "SessionService/ResolvePendingAction",
-            {"pending_action_id": ids["pending_action_id"], "status": confirmed},
-        ),
+        ("MemoryService/UpdateProfile", profile),
+        ("SessionService/ResolvePendingAction", decided),
         ("SessionService/UpdateSession", {"session_id": "c1"}),
         ("ExtractionService/AppendMessages", {"messages": [later], **of_c1}),
         ("ExtractionService/EndConversation", of_c1),
@@ -271,10 +243,7 @@ def changes(ids: Mapping[str, str]) -> list[tuple[str, Message]]:
         ("ExtractionService/DeleteDocument", {"document_id": ids["document_id"]}),
         ("PrivacyService/DeleteConversation", of_c2),
         ("PrivacyService/UpdateUserSettings", {"user_settings": {"learning_enabled": False}}),
-        (
-            "PrivacyService/ClearMemories",
-            {"include_profile": True, "include_conversations": True},
-        ),
+        ("PrivacyService/ClearMemories", everything),
         ("PrivacyService/EraseUser", {}),
     ]
     return [(name, METHODS[name].request(user_id="ana", **given)) for name, given in calls]
