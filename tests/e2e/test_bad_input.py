@@ -579,7 +579,7 @@ def _nested(depth: int, *, key: str = "k", leaf: Any = 1) -> Struct:
     return _struct(value)
 
 
-def _struct(value: dict[str, Any] | Struct) -> Struct:
+def _struct(value: Any) -> Struct:
     struct = Struct()
     struct.update(value)
     return struct

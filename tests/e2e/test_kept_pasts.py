@@ -20,11 +20,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import checks
+from tests.e2e.importing import bring
 from tests.e2e.learning import ALL_STATUSES
 from tests.e2e.leaving import export
 from tests.e2e.methods import ask
 from tests.e2e.random_lives import Life, present, script
-from tests.e2e.test_import_user import bring
 from tests.e2e.travelling import now_of, stamp
 from tests.scripted_model import ScriptedModel
 

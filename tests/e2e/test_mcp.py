@@ -169,7 +169,7 @@ async def test_without_a_credential_one_is_told_where_to_sign_in(services: Servi
         httpx2.AsyncClient(timeout=120) as http,
     ):
         for header in (None, "Basic eDp5", "Bearer", "Bearer a b"):
-            headers = {} if header is None else {"authorization": header}
+            headers: dict[str, str] = {} if header is None else {"authorization": header}
             refused = await http.post(url, headers=headers, json={})
             assert refused.status_code == 401, header
             challenge = refused.headers["www-authenticate"]

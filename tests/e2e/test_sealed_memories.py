@@ -7,6 +7,7 @@ Each test looks into the database as its administrator does, with every value of
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -190,7 +191,7 @@ async def test_h3_turned_off_what_is_sealed_stays_so_and_new_ones_are_clear(
     """Whoever has ever decided has something sealed: readers must go on looking for it."""
     saved = (await save(sealing, "Ana takes zolpidem", type=PERSONAL)).memory
     await choose(sealing, user="bo", mask=["encrypt_sensitive"])
-    given = {} if left_to_the_installation else {"encrypt_sensitive": False}
+    given: dict[str, Any] = {} if left_to_the_installation else {"encrypt_sensitive": False}
     assert not (await choose(sealing, mask=["encrypt_sensitive"], **given)).encrypt_sensitive
     # Whoever has never decided has not by this.
     decided = "SELECT user_id, encrypt_sensitive FROM hitherto.users ORDER BY user_id"

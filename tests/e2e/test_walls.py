@@ -174,7 +174,8 @@ async def test_health_is_open_and_reflection_closed(guarded: Services) -> None:
         reply = await health.Check(health_pb2.HealthCheckRequest())
         assert reply.status == health_pb2.HealthCheckResponse.SERVING
         path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-        asked: Any = channel.stream_stream(path)(iter([b""]))
+        stream: Any = channel.stream_stream(path)
+        asked = stream(iter([b""]))
         assert await asked.code() is grpc.StatusCode.UNIMPLEMENTED
 
 

@@ -14,12 +14,13 @@ import pytest
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import BALANCED
 from hitherto_retrieval.handlers.replies import context_reply
+from hitherto_retrieval.loading import MOST_KEPT, KeptContexts
 from hitherto_retrieval.render.block import render
 from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Question, SearchOutcome
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.user_context import MOST_KEPT, ContextRequest, KeptContexts, UserContext
+from hitherto_retrieval.user_context import ContextRequest, UserContext
 from hitherto_shared.clock import utc_now
 from hitherto_shared.models import Memory, Profile
 from tests.unit.render_samples import FENCE_ID, memory

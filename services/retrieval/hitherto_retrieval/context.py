@@ -165,7 +165,7 @@ class ContextBuilder:
         key: Hashable = None
         if contexts is not None and self._searching is None and not previous:
             key = wanted.key(zone, top, entities)
-            known = contexts.find(key)
+            known: UserContext | None = contexts.find(key)
             if known is not None:
                 block = fenced_again(known.block, fence_id, today, self._count_tokens)
                 if block is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Protocol
 
 from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.cached_memories import CachedMemories
@@ -12,16 +14,55 @@ from hitherto_retrieval.storage.cached_rows import CachedRows
 from hitherto_retrieval.storage.cached_surroundings import CachedSurroundings, Surroundings
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import ask
-from hitherto_retrieval.user_context import KeptContexts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
+MOST_KEPT = 4
+"""How many contexts are kept with a user's snapshot."""
 _LEAST_ROOM, _MOST_ROOM, _SHARE_OF_ROOM = 16 * 1024, 128 * 1024, 8
 """Bytes for the kept contexts: a part of what is cached, within bounds."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 State = tuple[int, tuple[str, int]]
 """A revision, and the active model with its dimensions."""
+
+
+class Keepable(Protocol):
+    """A context, which the layers above this one make."""
+
+    def to_keep(self) -> tuple[Any, int] | None:
+        """What is kept of it, with its bytes; None: nothing is."""
+
+
+class KeptContexts:
+    """The contexts without a question that are kept with a user's snapshot; used on the loop only.
+
+    Args:
+        room: How many bytes they may take, which the size of the snapshot counts.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._kept: dict[Hashable, tuple[Any, int]] = {}
+
+    def find(self, key: Hashable) -> Any:
+        """What is kept under the key: differs in its fence, its day and usage at most; or None."""
+        found = self._kept.get(key)
+        return None if found is None else found[0]
+
+    def keep(self, key: Hashable, context: Keepable) -> None:
+        """Keep a context, in place of the oldest ones if they are too many or too large."""
+        kept = context.to_keep()
+        if kept is None or kept[1] > self.room:
+            return
+        self._kept.pop(key, None)
+        self._kept[key] = kept
+        while len(self._kept) > MOST_KEPT or self._size > self.room:
+            del self._kept[next(iter(self._kept))]
+
+    @property
+    def _size(self) -> int:
+        return sum(size for _, size in self._kept.values())
 
 
 @dataclass(frozen=True, slots=True)

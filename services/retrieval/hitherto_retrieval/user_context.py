@@ -12,8 +12,6 @@ from hitherto_retrieval.render.context import Block
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_shared.models import Entity, Memory, Preference, Profile, Summary
 
-MOST_KEPT = 4
-"""How many contexts are kept with a user's snapshot."""
 _BYTES_OF_A_CONTEXT, _BYTES_OF_A_LINE = 2 * 1024, 32
 """What a kept context takes besides its text, and for each item that it names."""
 
@@ -77,40 +75,11 @@ class UserContext:
     block: Block
     nothing_relevant: bool = False
 
-
-class KeptContexts:
-    """The contexts without a question that are kept with a user's snapshot; used on the loop only.
-
-    Args:
-        room: How many bytes they may take, which the size of the snapshot counts.
-    """
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self._kept: dict[Hashable, tuple[UserContext, int]] = {}
-
-    def find(self, key: Hashable) -> UserContext | None:
-        """A context that differs from the one wanted in its fence, its day and usage at most."""
-        found = self._kept.get(key)
-        return None if found is None else found[0]
-
-    def keep(self, key: Hashable, context: UserContext) -> None:
-        """Keep a context, in place of the oldest ones if there are too many or they are too large.
-
-        Its memories are not kept, only which they are.
-        """
-        block = context.block
+    def to_keep(self) -> tuple[UserContext, int] | None:
+        """What is kept of it, with its bytes: no memories, only which they are."""
+        block = self.block
         if block.body is None:
-            return
-        lines = len(context.memories) + len(context.conversations) + len(context.entities)
+            return None
+        lines = len(self.memories) + len(self.conversations) + len(self.entities)
         size = _BYTES_OF_A_CONTEXT + _BYTES_OF_A_LINE * lines + getsizeof(block.body.text)
-        if size > self.room:
-            return
-        self._kept.pop(key, None)
-        self._kept[key] = replace(context, memories=(), block=replace(block, text="")), size
-        while len(self._kept) > MOST_KEPT or self._size > self.room:
-            del self._kept[next(iter(self._kept))]
-
-    @property
-    def _size(self) -> int:
-        return sum(size for _, size in self._kept.values())
+        return replace(self, memories=(), block=replace(block, text="")), size
