@@ -73,6 +73,13 @@ class TestMaking:
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
+    async def test_h3_a_folder_that_cannot_be_used_is_an_outage(self, tmp_path: Path) -> None:
+        blocked = tmp_path / "file"
+        blocked.write_text("not a folder")
+        with pytest.raises(KeyServiceUnavailable) as caught:
+            await keys(blocked).make(*USER)
+        assert "folder" in caught.value.message
+
     def test_h3_two_processes_at_once_get_one_key(self, tmp_path: Path) -> None:
         context = multiprocessing.get_context("spawn")
         barrier, told = context.Barrier(2), context.Queue()
@@ -93,13 +100,6 @@ class TestMaking:
 def _make_one(folder: Path, barrier: Barrier, told: multiprocessing.Queue[bytes]) -> None:
     barrier.wait(120)
     told.put(asyncio.run(keys(folder).make(*USER)).seal({"from": "twin"}, PLACE))
-
-    async def test_h3_a_folder_that_cannot_be_used_is_an_outage(self, tmp_path: Path) -> None:
-        blocked = tmp_path / "file"
-        blocked.write_text("not a folder")
-        with pytest.raises(KeyServiceUnavailable) as caught:
-            await keys(blocked).make(*USER)
-        assert "folder" in caught.value.message
 
 
 class TestErasing:
