@@ -15,6 +15,7 @@ from yarl import URL
 
 from hitherto_shared.auth.key_address import KeyAddress
 from hitherto_shared.auth.key_ring import STALE_SECONDS, KeyRing
+from hitherto_shared.auth.key_set import MAX_BYTES, UnusableKeySet, read_key_set
 from hitherto_shared.auth.key_source import KeyFile, KeysUnreachable, key_source
 from tests.refusing import refusing
 from tests.token_issuer import KeyPair, key_set
@@ -72,6 +73,10 @@ async def test_a_rotated_key_is_found_when_a_token_names_it() -> None:
         assert shelf.asked == 2
         await ring._read_within(30.0)
         assert await ring.find("ES256", "old") is None
+        # An empty key set withdraws them all.
+        shelf.body = key_set()
+        assert await ring._read_within(30.0) is None
+        assert await ring.find("ES256", "new") is None
 
 
 async def test_unknown_keys_ask_the_source_once_a_minute() -> None:
@@ -140,13 +145,67 @@ async def test_a_withdrawn_key_ends_in_the_background(monkeypatch: pytest.Monkey
         assert ring._find("ES256", "new")
 
 
+async def test_a_source_that_is_away_at_the_start_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hitherto_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.01)
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    shelf.away = True
+    async with started(shelf, clock) as ring:
+        assert ring._find("ES256", "old") is None
+        shelf.away = False
+        await until(lambda: ring._find("ES256", "old") is not None)
+
+
+async def test_an_error_nobody_thought_of_does_not_end_the_readings(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    monkeypatch.setattr(shelf, "every", 0.01)
+    async with started(shelf, clock) as ring:
+
+        async def fail() -> bytes:
+            shelf.asked += 1
+            raise LookupError("".join(["can", "ary"]))  # the line itself stands in the log
+
+        monkeypatch.setattr(shelf, "read", fail)
+        await until(lambda: shelf.asked > 3)
+        assert await ring.find("ES256", "old")
+    assert "canary" not in caplog.text
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - a task of the ring changes it
             await asyncio.sleep(0.005)
 
 
+# What a key set may hold.
+
+
+def test_a_key_set_that_is_too_large_or_too_deep_is_none() -> None:
+    for body in (
+        b" " * MAX_BYTES + key_set(OLD),
+        b'{"keys": [' + b",".join([b"{}"] * 101) + b"]}",
+        b"[" * 100_000,
+    ):
+        with pytest.raises(UnusableKeySet), refusing(body[:20]):
+            read_key_set(body)
+
+
+def test_of_two_keys_of_one_name_the_first_counts() -> None:
+    found = read_key_set(key_set(OLD, KeyPair("old", number=2)))
+    assert (len(found.keys), found.passed_over) == (1, 1)
+    assert found.find("ES256", "old") == OLD.private.public_key()
+
+
 # Files.
+
+
+async def test_no_more_of_a_file_is_read_than_a_key_set_may_have(tmp_path: Path) -> None:
+    place = tmp_path / "huge"
+    place.write_bytes(b" " * (MAX_BYTES * 3))
+    assert len(await KeyFile(place).read()) == MAX_BYTES + 1
 
 
 async def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
@@ -176,6 +235,14 @@ async def served(answer: Callable[[web.Request], web.StreamResponse]) -> AsyncIt
         yield KeyAddress(URL(f"http://hush:hush@127.0.0.1:{port}/keys"))
     finally:
         await runner.cleanup()
+
+
+async def test_an_answer_is_read_and_no_more_of_it_than_a_key_set_may_have() -> None:
+    body = key_set(OLD)
+    async with served(lambda request: web.Response(body=body)) as address:
+        assert await address.read() == body
+        body = b" " * (MAX_BYTES * 8)
+        assert MAX_BYTES < len(await address.read()) <= 2 * MAX_BYTES
 
 
 async def test_answers_that_are_no_key_set() -> None:
@@ -209,6 +276,18 @@ async def test_a_server_that_is_not_there_or_never_answers(monkeypatch: pytest.M
         port = silent.getsockname()[1]
         with pytest.raises(KeysUnreachable, match="took more"):
             await KeyAddress(URL(f"http://127.0.0.1:{port}/keys")).read()
+
+
+def test_addresses_that_may_be_asked_and_paths() -> None:
+    for place, kind in [
+        ("https://id.example/.well-known/jwks.json", KeyAddress),
+        ("http://127.0.0.1:8080/keys", KeyAddress),
+        ("http://localhost/keys", KeyAddress),
+        ("http://[::1]:80/keys", KeyAddress),
+        ("keys.json", KeyFile),
+        (" ./a b/keys ", KeyFile),
+    ]:
+        assert isinstance(key_source(place), kind), place
 
 
 def test_addresses_that_are_refused() -> None:

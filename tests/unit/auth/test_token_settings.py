@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import jwt
 import pytest
 from pydantic import ValidationError
 
@@ -14,7 +15,7 @@ from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.errors import NotAuthenticated
 from hitherto_shared.startup import authentication
-from tests.token_issuer import AUDIENCE, ISSUER, TokenIssuer, key_set
+from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set
 
 NO_DATABASE = cast(Reads, None)
 
@@ -34,6 +35,7 @@ def settings(tmp_path: Path, **given: Any) -> SharedSettings:
     ("given", "told"),
     [
         ({"jwt_audience": None}, "HITHERTO_JWT_AUDIENCE"),
+        ({"jwt_audience": ""}, "HITHERTO_JWT_AUDIENCE"),
         ({"jwt_issuer": None}, "HITHERTO_JWT_ISSUER"),
         ({"jwt_tenant_claim": " "}, "HITHERTO_JWT_TENANT_CLAIM"),
         ({"jwt_jwks": None}, "HITHERTO_JWT_JWKS"),
@@ -53,6 +55,23 @@ def test_settings_that_are_refused(tmp_path: Path, given: dict[str, Any], told: 
     with pytest.raises(ValidationError) as caught:
         settings(tmp_path, **given)
     assert told in describe(caught.value)
+
+
+async def test_it_verifies_what_the_settings_say(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_bytes(key_set(KeyPair()))
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"s" * 32)
+    secret.chmod(0o600)
+    spaced = settings(
+        tmp_path, jwt_issuer=f" {ISSUER}\n", jwt_tenant_claim="org", jwt_secret_file=secret
+    )
+    async with authentication(spaced, "0.0.0.0:1", NO_DATABASE) as door:
+        for token in (
+            TokenIssuer().token(org="b"),
+            jwt.encode(claims(org="b"), b"s" * 32, "HS256"),
+        ):
+            found = await door.authenticate(f"Bearer {token}")
+            assert (found.tenant_id, found.user_id) == ("b", "ana")
 
 
 def test_which_algorithms_are_in_force(tmp_path: Path) -> None:

@@ -29,6 +29,13 @@ def test_ndcg_rewards_what_stands_in_front() -> None:
     assert score({"a", "b"}, [["x"], ["x"], ["b"]]).ndcg_10 == pytest.approx(0.5 / ideal)
 
 
+def test_scores_stay_between_0_and_1() -> None:
+    """Also where several facts came from one message, and where the gold comes too late."""
+    assert score({"a"}, [["a"], ["a"], ["a"]]).ndcg_10 == 1.0
+    assert score({"a"}, []) == (0.0, 0.0, 0.0)
+    assert score({"a"}, [["x"]] * 10 + [["a"]]) == (0.0, 0.0, 0.0)
+
+
 def test_a_message_stands_for_itself_and_a_memory_for_what_it_came_from() -> None:
     message = search_pb2.SearchResult(message=conversation_pb2.Message(id="m1"))
     memory = search_pb2.SearchResult(memory=memory_pb2.Memory(source_message_ids=["m1", "m2"]))

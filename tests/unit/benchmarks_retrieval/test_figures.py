@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from benchmarks.report import JudgedBar
+import numpy as np
+
+from benchmarks.report import JudgedBar, percentile
 from benchmarks.retrieval.caller import RequestStream
 from benchmarks.retrieval.plan import NO_SIZE, MeasurementConditions
+from benchmarks.retrieval.recall import share_of_nearest
 from benchmarks.retrieval.report import (
     COLD,
     OPEN,
@@ -18,7 +21,7 @@ from benchmarks.retrieval.report import (
     RetrievalMeasurements,
     retrieval_part,
 )
-from hitherto.v1 import retrieval_service_pb2, search_pb2
+from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 
 SMALL, LARGE = 20_000, 1_000_000
 
@@ -143,3 +146,37 @@ def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
     floor = RequestStream("floor_search", USERS, "", 2)
     assert floor.fault(b"\0" * 32) == ""
     assert floor.fault(b"\0" * 16) == "too few"
+
+
+def test_a_context_without_what_was_asked_for_is_a_fault() -> None:
+    context = retrieval_service_pb2.GetContextResponse(memories=[memory_pb2.Memory(id="m")])
+    without = context.SerializeToString()
+    assert RequestStream("context", USERS, "", 2).fault(without) == ""
+    assert RequestStream("context_query", USERS, "", 2).fault(without) == "empty"
+    assert RequestStream("context", USERS, "", 2).fault(b"") == "empty"
+    context.degraded = True
+    assert RequestStream("context", USERS, "", 2).fault(context.SerializeToString()) == "degraded"
+
+
+def test_the_share_of_the_nearest() -> None:
+    cosines = np.array([0.9, 0.8, 0.7, 0.2, -0.1, -0.3], dtype=np.float32)
+    for allowed, returned, limit, share in [
+        ([True] * 6, [0, 1], 2, 1.0),
+        ([True] * 6, [0, 2], 2, 0.5),
+        ([True] * 6, [0, 0], 2, 0.5),
+        ([True] * 6, [], 2, 0.0),
+        ([False, *[True] * 5], [1, 2], 2, 1.0),
+        # The best one is not let through, so it counts for nothing.
+        ([False, *[True] * 5], [0, 1], 2, 0.5),
+        # Below 0 one is as good as another.
+        ([True] * 6, [0, 1, 2, 3, 5], 5, 1.0),
+        ([False] * 6, [], 2, 1.0),
+    ]:
+        found = share_of_nearest(cosines, np.array(allowed), returned, limit)
+        assert found == share, (allowed, returned)
+
+
+def test_a_percentile_is_a_time_that_was_seen() -> None:
+    times = [float(n) for n in range(100, 0, -1)]
+    assert [percentile(times, share) for share in (0.5, 0.95, 0.99)] == [50.0, 95.0, 99.0]
+    assert percentile([7.0], 0.01) == percentile([7.0], 0.99) == 7.0

@@ -117,6 +117,28 @@ class TestRetries:
         assert "start it with `hitherto up`, or set HITHERTO_RETRIEVAL_ADDRESS" in str(caught.value)
         assert len(fakes.calls("GetContext")) == QUICK.attempts
 
+    @pytest.mark.parametrize(
+        "code",
+        "INVALID_ARGUMENT NOT_FOUND FAILED_PRECONDITION PERMISSION_DENIED UNAUTHENTICATED"
+        " DEADLINE_EXCEEDED INTERNAL UNKNOWN UNIMPLEMENTED".split(),
+    )
+    def test_other_codes_are_final_even_with_retry_info(
+        self, client: Hitherto, fakes: Fakes, code: str
+    ) -> None:
+        fakes.fail("GetContext", Failure(grpc.StatusCode[code], "SOMETHING", retry_after=0.001))
+        with pytest.raises(HithertoCallError) as caught:
+            client.get_context("sarah")
+        assert caught.value.code.name == code
+        assert len(fakes.calls("GetContext")) == 1
+
+    def test_what_is_too_large_for_grpc_is_sent_once(self, client: Hitherto, fakes: Fakes) -> None:
+        words = "Received message larger than max (5000000 vs. 4194304)"
+        fakes.fail("GetContext", *[Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "", words)] * 9)
+        with pytest.raises(HithertoCallError) as caught:
+            client.get_context("sarah")
+        assert caught.value.reason == "REQUEST_TOO_LARGE"
+        assert len(fakes.calls("GetContext")) == 1
+
     def test_retry_info_is_followed_beyond_the_attempts(
         self, client: Hitherto, fakes: Fakes
     ) -> None:
@@ -178,6 +200,14 @@ class TestErrors:
             "INVALID_ARGUMENT INVALID_FIELD: limit: should not be negative (and 1 more)",
             "user_id: should be there",
         ]
+
+    def test_a_service_that_lacks_the_call_is_named(self, client: Hitherto, fakes: Fakes) -> None:
+        """As where the addresses of both services are exchanged."""
+        fakes.fail(
+            "SearchMemories", Failure(grpc.StatusCode.UNIMPLEMENTED, "", "Method not found!")
+        )
+        with pytest.raises(HithertoCallError, match="HITHERTO_RETRIEVAL_ADDRESS"):
+            client.search("sarah")
 
     def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
         client = Hitherto()

@@ -191,6 +191,24 @@ class TestImport:
         assert "100 items were taken and stay, and so may some of those just sent" in err
         assert "SCOPE_MISSING" in err
 
+    def test_a_pipe_and_a_packed_file(
+        self,
+        ready: Fakes,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        path = write(tmp_path, "\ufeff" + json.dumps({"content": "a"}), {"content": "b"})
+        with open(path, encoding="utf-8") as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            assert main(["import", "-", "--user", "ana"]) == 0
+        assert contents(ready) == ["a", "b"]
+        assert "stdin" in capsys.readouterr().out
+        packed = tmp_path / "items.jsonl.gz"
+        packed.write_bytes(gzip.compress(Path(path).read_bytes()))
+        assert main(["import", str(packed), "--user", "ana"]) == 0
+        assert contents(ready) == ["a", "b"] * 2
+
 
 class TestRecords:
     def test_lines_that_are_too_long_are_passed_over(

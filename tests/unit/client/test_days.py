@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from hitherto.v1 import privacy_service_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import memory_service_pb2, privacy_service_pb2, retrieval_service_pb2
 from hitherto_client.command import main
 from hitherto_client.console.fields import Fields
 from hitherto_client.console.rendering import day, iso_day
@@ -53,6 +55,21 @@ class TestOptions:
         assert main(["save", "ana", "Lives in Huế.", "--valid-from", "2026-09-01"]) == 0
         asked = fakes.calls("SaveMemory")[0].request
         assert asked.valid_from.ToJsonString() == BEGINS[zone]
+
+    def test_what_is_corrected(self, fakes: Fakes, zone: str) -> None:
+        fakes.others.replies["UpdateMemory"] = memory_service_pb2.UpdateMemoryResponse()
+        assert main(["correct", "ana", "id", "--valid-to", "2026-09-01"]) == 0
+        asked = fakes.calls("UpdateMemory")[0].request
+        assert asked.memory.valid_to.ToJsonString() == BEGINS[zone]
+
+    def test_documents(self, fakes: Fakes, zone: str, tmp_path: Path) -> None:
+        fakes.others.replies["IngestDocuments"] = extraction.IngestDocumentsResponse()
+        text = tmp_path / "a.txt"
+        text.write_text("x")
+        command = ["documents", "add", "ana", str(text), "--created", "2026-09-01", "--no-wait"]
+        assert main(command) == 0
+        (document,) = fakes.calls("IngestDocuments")[0].request.documents
+        assert document.created_at.ToJsonString() == BEGINS[zone]
 
     def test_a_time_without_a_zone(self, fakes: Fakes, zone: str) -> None:
         assert main(["save", "ana", "x", "--valid-from", "2026-09-01T00:00"]) == 0

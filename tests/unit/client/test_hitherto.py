@@ -98,6 +98,15 @@ def test_reads_carry_the_tokens_of_own_writes(fakes: Fakes) -> None:
     assert learnt == ["t-1", "t-2"]
 
 
+def test_a_preview_reads_the_writes_of_the_user_of_its_transcript(fakes: Fakes) -> None:
+    with Hitherto() as client:
+        client.submit_transcripts([SUBMITTED])
+        client.preview_extraction(SUBMITTED)
+        client.preview_extraction({**SUBMITTED, "user_id": "rui"})
+        sent = [c.request.consistency_token for c in fakes.recorder.calls["PreviewExtraction"]]
+    assert sent == ["t-1", ""]
+
+
 async def test_a_service_whose_answers_take_long_is_reached(fakes: Fakes) -> None:
     """Across an ocean, with TLS, connecting takes some round trips of 100 ms and more."""
     async with Relay(int(fakes.reads.address.rpartition(":")[2])) as relay:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hitherto_client.command import main
-from hitherto_client.importers import ExportReport, read_export
+from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
+from tests.refusing import refusing
 from tests.unit.client.fake_services import Fakes
 
 DAY = 86_400.0
@@ -120,6 +121,9 @@ class TestConversationsWithoutAnyTime:
         command = ["import", "--from", source, "--user", "ana", str(written(tmp_path, value))]
         assert main([*command, "--dry-run"]) == 0
         assert "says nowhere when it was held" in capsys.readouterr().out
+        report = ExportReport()
+        assert read(source, written(tmp_path, value), report) == []
+        assert len(report.undated) == 1
         assert main(command) == 1
         assert "--undated" in capsys.readouterr().err
         assert not fakes.calls("StreamTranscripts")
@@ -213,6 +217,16 @@ def test_claude_brings_the_last_branch_only(
     assert [one["id"] for one in found["messages"]] == said.split()
 
 
+def test_claude_s_messages_before_a_gap_are_kept(tmp_path: Path) -> None:
+    parents = {"q": ROOT, "old": ROOT, "a": "old", "b": "gone"}
+    times = (f"2026-01-01T10:00:0{place}Z" for place in range(4))
+    value = claude(
+        *((name, parents[name], time) for name, time in zip(parents, times, strict=True))
+    )
+    (found,) = read("claude", written(tmp_path, value))
+    assert [one["id"] for one in found["messages"]] == ["old", "a", "b"]
+
+
 @pytest.mark.parametrize("current", ["", "nowhere", None, 7])
 def test_chatgpt_brings_the_last_leaf_where_no_node_is_named(
     tmp_path: Path, current: object
@@ -264,3 +278,66 @@ def test_what_was_said_before_a_gap_is_kept(
 ) -> None:
     (found,) = read("chatgpt", written(tmp_path, nodes(*links, current_node=current)))
     assert [one["id"] for one in found["messages"]] == ["a", "b", "c", "d"]
+
+
+def test_chatgpt_s_children_tell_what_no_parent_does(tmp_path: Path) -> None:
+    value = nodes(*((name, None, True) for name in "abcd"))
+    for name, children in {"a": ["b", "c"], "c": ["d"]}.items():
+        value["mapping"][name]["children"] = children
+    (found,) = read("chatgpt", written(tmp_path, value))
+    assert [one["id"] for one in found["messages"]] == ["a", "c", "d"]
+    # Without times or children it goes by the order of the file.
+    value = chatgpt(*[None] * 12, create_time=FIRST)
+    (found,) = read("chatgpt", written(tmp_path, value))
+    assert [one["id"] for one in found["messages"]] == [f"m{place}" for place in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("chatgpt", chatgpt(FIRST, title="cut \ud83d", conversation_id="a\0b")),
+        ("mem0", {"memory": "half \ud83d, nul \0", "categories": ["\udc00"]}),
+        ("mem0", {"memory": "a", "metadata": {"\ud83d": [{"deep": "\0"}, "\ud83d"]}}),
+        ("langgraph", {"key": "\ud83d", "value": {"a": "\udc00"}, "namespace": ["\0"]}),
+        ("letta", {"text": "half \ud83d", "tags": ["\0"]}),
+        ("hindsight", {"text": "a", "entities": ["\ud83d"], "type": "\0"}),
+    ],
+)
+def test_what_no_text_can_hold_is_replaced(
+    tmp_path: Path, source: str, value: dict[str, Any]
+) -> None:
+    """Programs cut titles and texts in the middle of an emoji; the rest of them is whole."""
+    (found,) = read(source, written(tmp_path, value))
+    told = json.dumps(found, ensure_ascii=False)
+    assert "\\u0000" not in told
+    assert "\ufffd" in told
+    told.encode()
+
+
+def test_records_inside_of_a_page_are_found_and_counted(tmp_path: Path) -> None:
+    for source, value, empty, timeless in [
+        ("chatgpt", {"conversations": [chatgpt(FIRST)]}, 0, 0),
+        ("claude", {"conversations": [claude(("a", None, "2026-01-01"))]}, 0, 0),
+        ("mem0", {"memories": [{"content": "Likes tea"}]}, 0, 1),
+        ("mem0", {"results": [{"text": "Likes tea", "created_at": FIRST}, {"memory": " "}]}, 1, 0),
+    ]:
+        report = ExportReport()
+        assert len(read(source, written(tmp_path, value), report)) == 1, value
+        assert (report.empty, report.timeless) == (empty, timeless), value
+    # Without any record nothing is wrong with it.
+    assert read("mem0", written(tmp_path, {"results": []})) == []
+
+
+def test_a_file_of_which_nothing_is_known_says_what_it_looks_like(tmp_path: Path) -> None:
+    for source, value, like in [
+        ("mem0", chatgpt(FIRST), "chatgpt"),
+        ("chatgpt", claude(("a", None, "2026-01-01")), "claude"),
+        ("claude", letta("2023-01-04"), "letta"),
+    ]:
+        path = written(tmp_path, value, value)
+        with pytest.raises(ExportUnreadable) as refused, refusing(source):
+            read(source, path)
+        told = str(refused.value)
+        assert f"holds nothing that {source} exports: 2 records" in told
+        assert f"`{next(iter(value))}`" in told
+        assert f"--from {like}" in told

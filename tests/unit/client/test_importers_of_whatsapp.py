@@ -191,6 +191,15 @@ def test_the_chat_is_found_among_its_media(
     assert [message["content"] for message in found["messages"]] == ["Hola"]
 
 
+def test_wide_characters_are_read_and_a_folder_of_pictures_is_no_chat(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, "21/08/2026, 14:30 - Ana: Chào 🐈\n", encoding="utf-16")
+    assert found["messages"][0]["content"] == "Chào 🐈"
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "WhatsApp Image 2023-12-25.jpeg").write_bytes(b"\xff\xd8")
+    with pytest.raises(ExportUnreadable, match="holds no text of a chat"):
+        list(read_export("whatsapp", tmp_path / "pictures", ExportReport(), me="Ana"))
+
+
 def test_a_chat_that_was_saved_again_is_the_same_chat(tmp_path: Path) -> None:
     """Browsers and phones number what they save under a name that exists."""
     ids = set()

@@ -100,7 +100,8 @@ class TestKeys:
             principal(conninfo, keys("create", "--name", "phone", "--user", "ana")["key"])
         )
         assert person is not None
-        assert person.departments == frozenset()
+        assert (person.user_id, person.departments) == ("ana", frozenset())
+        assert keys("create", "--name", "a", "--expires-days", "7")["expires_at"]
         capsys.readouterr()
         assert main(["keys", "list"]) == 0
         out, _ = capsys.readouterr()
@@ -131,6 +132,12 @@ class TestKeys:
         capsys.readouterr()
         assert main(["keys", "list"]) == 0
         assert "H\u1ed3ng, bo" in capsys.readouterr().out
+        # People see a key once, and a shell reads nothing else.
+        assert main(["keys", "create", "--name", "shown"]) == 0
+        out, err = capsys.readouterr()
+        assert out.startswith("mk_")
+        assert len(out.splitlines()) == 1
+        assert "cannot be shown again" in err
 
     async def test_the_table_refuses_a_list_that_binds_nobody(self, conninfo: str) -> None:
         """Whoever writes it: an empty one in force, a person's, and one without departments."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,30 @@ async def test_sessions_end_when_nobody_uses_them(tmp_path: Path) -> None:
     assert await sessions.find(session.id) is None
 
 
+async def test_sessions_end_after_half_a_day_in_any_case(tmp_path: Path) -> None:
+    clock = Clock()
+    sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
+    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
+    for _ in range(int(limits.LONGEST_SECONDS // 1_000)):
+        assert await sessions.find(session.id)
+        clock.seconds += 1_000
+    # Not by idleness: it was used a moment ago.
+    assert await sessions.find(session.id)
+    clock.seconds += limits.LONGEST_SECONDS % 1_000 + 1
+    assert await sessions.find(session.id) is None
+
+
+async def test_sessions_of_one_process_end_with_it_and_unknown_ids_find_nothing() -> None:
+    sessions = ConsoleSessions(ConsoleTarget())
+    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
+    for unknown in ("", "unknown", "\ud800"):
+        assert await sessions.find(unknown) is None
+    assert await sessions.find(session.id)
+    await sessions.close()
+    assert await sessions.find(session.id) is None
+    assert not sessions.directory.exists()
+
+
 async def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(limits, "MOST_SESSIONS", 2)
     clock = Clock()
@@ -135,3 +160,6 @@ def test_a_directory_open_to_others_is_refused(tmp_path: Path, mode: int) -> Non
         ConsoleSessions(ConsoleTarget(), directory)
     directory.chmod(0o700)
     ConsoleSessions(ConsoleTarget(), directory)
+    # A new one is its owner's alone.
+    ConsoleSessions(ConsoleTarget(), tmp_path / "deep" / "sessions")
+    assert stat.S_IMODE((tmp_path / "deep" / "sessions").stat().st_mode) == 0o700

@@ -12,9 +12,11 @@ import grpc
 import pytest
 
 from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
-from hitherto_client.inputs import TranscriptInput
+from hitherto_client.inputs import MemoryInput, TranscriptInput
+from hitherto_client.streams import MAX_ERRORS
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
@@ -25,6 +27,7 @@ QUEUE_FULL = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_aft
 @pytest.fixture
 def client(fakes: Fakes) -> Iterator[Hitherto]:
     fakes.others.replies["StreamTranscripts"] = take_transcripts
+    fakes.others.replies["StreamMemories"] = save_memories
     with Hitherto(retry=QUICK, timeout=PATIENT_SECONDS) as client:
         yield connected(client)
 
@@ -42,6 +45,15 @@ def take_transcripts(
             reply.accepted_count += 1
             reply.job_ids.append(f"job of {request.transcript.conversation_id}")
     return reply
+
+
+def save_memories(requests: list[memory.StreamMemoriesRequest]) -> memory.StreamMemoriesResponse:
+    """Knows what says `known` already."""
+    return memory.StreamMemoriesResponse(
+        saved_count=len(requests),
+        deduplicated_count=sum(request.item.content == "known" for request in requests),
+        memory_ids=[request.item.content for request in requests],
+    )
 
 
 def talks(count: int, bad: tuple[int, ...] = ()) -> Iterator[TranscriptInput]:
@@ -70,6 +82,37 @@ def test_windows_cover_everything_in_order(client: Hitherto, fakes: Fakes) -> No
     client.get_context("ana")
     assert fakes.calls("GetContext")[0].request.consistency_token == "t50"
     assert told == [Progress(100, 99, 1), Progress(200, 198, 2), Progress(250, 247, 3)]
+
+
+def test_only_a_window_is_held(client: Hitherto, fakes: Fakes) -> None:
+    """The next item is asked for when the window before it is taken."""
+    ahead: list[int] = []
+
+    def counting() -> Iterator[TranscriptInput]:
+        for number, transcript in enumerate(talks(300)):
+            ahead.append(number - sum(sent(fakes)))
+            yield transcript
+
+    client.import_transcripts(counting())
+    assert max(ahead) <= 100
+
+
+def test_errors_are_told_up_to_a_bound(client: Hitherto, fakes: Fakes) -> None:
+    reply = client.import_transcripts(talks(1_200, bad=tuple(range(1_200))))
+    assert reply.rejected_count == 1_200
+    assert [error.index for error in reply.errors] == list(range(MAX_ERRORS))
+
+
+def test_memories_are_summed_up_and_keep_keys_of_their_own(client: Hitherto, fakes: Fakes) -> None:
+    words: list[Any] = ["known" if number % 10 == 0 else f"m{number}" for number in range(150)]
+    items: list[MemoryInput] = [{"user_id": "ana", "content": word} for word in words]
+    items[7]["idempotency_key"] = "mine"
+    reply = client.import_memories(items)
+    assert (reply.saved_count, reply.deduplicated_count) == (150, 15)
+    assert list(reply.memory_ids) == words
+    keys = [request.item.idempotency_key for request in fakes.calls("StreamMemories")[0].request]
+    assert keys[7] == "mine"
+    assert len(set(keys)) == 100
 
 
 def test_large_items_make_small_windows(client: Hitherto, fakes: Fakes) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
 
 from hitherto.v1 import conversation_pb2
 from hitherto_client import batches as batching
@@ -38,6 +39,38 @@ class TestJsonLines:
     def test_roles_in_any_spelling(self, tmp_path: Path, role: str | int) -> None:
         found = one(tmp_path, record(messages=[{"role": role, "content": "Hi"}]))
         assert found.transcript.messages[0].role == conversation_pb2.ROLE_USER
+
+    def test_every_field_arrives_and_other_keys_are_ignored(self, tmp_path: Path) -> None:
+        message = {
+            "id": "m1",
+            "role": "ASSISTANT",
+            "name": "Bot",
+            "content": "Xin chào 👋🏽 你好 مرحبا",
+            "created_at": "2026-08-21T18:42:10+01:00",
+            "context_items": [{"id": "x", "relevance": 0.5}],
+            "metadata": {"deep": [1, {"er": None}]},
+            "emotion": "glad",
+        }
+        found = one(tmp_path, record(messages=[message], ended=False, facts=[{"fact": "x"}]))
+        assert not found.transcript.ended
+        (read,) = found.transcript.messages
+        assert (read.role, read.name) == (conversation_pb2.ROLE_ASSISTANT, "Bot")
+        assert read.content == "Xin chào 👋🏽 你好 مرحبا"
+        assert read.created_at.ToJsonString() == "2026-08-21T17:42:10Z"
+        assert read.context_items[0].relevance == 0.5
+        assert json_format.MessageToDict(read.metadata) == {"deep": [1, {"er": None}]}
+        # Names of proto JSON are read too.
+        found = one(tmp_path, {"userId": "a", "conversationId": "b", "messages": []})
+        assert (found.transcript.user_id, found.transcript.ended) == ("a", True)
+
+    def test_options_fill_what_is_missing_and_no_more(self, tmp_path: Path) -> None:
+        defaults = Defaults("other", "other-chat", "Europe/Paris")
+        for value, expected in (
+            (record(time_zone="Asia/Tokyo"), ("sarah", "chat-1", "Asia/Tokyo")),
+            ({"messages": []}, ("other", "other-chat", "Europe/Paris")),
+        ):
+            found = one(tmp_path, value, defaults).transcript
+            assert (found.user_id, found.conversation_id, found.time_zone) == expected
 
     def test_blank_lines_marks_and_windows_line_ends(self, tmp_path: Path) -> None:
         lines = [json.dumps(record(conversation_id=f"c{n}")) for n in range(2)]
@@ -98,7 +131,7 @@ class TestPlainText:
             "Ghi chú: mình sống ở Huế.\n"
             "Assistant : Hello: nice to meet you\n"
             "  TOOL:{}\n"
-            "system: be brief\n"
+            "system\uff1abe brief\n"
         )
         (found,) = read_transcripts(write(tmp_path, text, "chat.txt"), SARAH)
         assert [(m.role, m.content) for m in found.transcript.messages] == [
@@ -186,6 +219,21 @@ class TestBatches:
             assert all(part.ByteSize() <= batching.MAX_BYTES for part in parts), shape
             ids = [message.id for part in parts for message in part.messages]
             assert len(ids) == len(set(ids)) == shape[0]
+
+    def test_none_is_larger_than_a_request(self) -> None:
+        found = list(batches([transcript(10, size=60_000, number=n) for n in range(20)]))
+        assert [item.line for batch in found for item in batch] == list(range(1, 21))
+        for batch in found:
+            assert sum(item.transcript.ByteSize() + 8 for item in batch) <= batching.MAX_BYTES
+
+    def test_its_ids_are_the_same_again(self) -> None:
+        def ids(messages: int) -> list[str]:
+            found = batches([transcript(messages)])
+            return [m.id for batch in found for item in batch for m in item.transcript.messages]
+
+        assert ids(2_500) == ids(2_500)
+        # A short one is left as it is.
+        assert ids(3) == ["", "", ""]
 
     def test_a_message_larger_than_a_request_is_named(self) -> None:
         with pytest.raises(TranscriptError, match=r"chat.jsonl, line 1: messages\[0\]"):

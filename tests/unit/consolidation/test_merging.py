@@ -43,6 +43,13 @@ def test_a_model_lowers_importance_by_a_step_at_most() -> None:
         assert found["importance"] == pytest.approx(kept)
 
 
+def test_what_was_not_said_is_the_highest_and_what_is_sensitive_stays_so() -> None:
+    found = row(edited(1, importance=0.2), edited(2, importance=0.6), importance=None)
+    assert (found["importance"], found["sensitive"]) == (0.6, False)
+    found = row(edited(2, conversation_id="b"), edited(1, conversation_id="a", sensitive=True))
+    assert (found["conversation_id"], found["sensitive"]) == ("a", True)
+
+
 def test_it_holds_since_the_first_of_them_does_and_was_said_last_by_the_last() -> None:
     found = row(edited(1), edited(5), edited(3))
     assert found["valid_from"] == NOON + timedelta(days=1)

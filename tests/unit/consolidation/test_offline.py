@@ -50,6 +50,8 @@ def test_preferences_of_one_form_are_listed() -> None:
 def test_other_statements_stay_as_they_are() -> None:
     assert merges("The user lives in Porto", "The user works at Acme", type_="fact") == []
     assert merges("The user prefers tea, not coffee", "The user prefers long walks") == []
+    about = ("The user prefers trains", "The user prefers dark mode")
+    assert merges(*about, tags=("preference",)) == []
     assert merges() == []
 
 

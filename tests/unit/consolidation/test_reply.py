@@ -36,6 +36,17 @@ def test_row_26_garbage_is_no_answer() -> None:
             read_reply(text, SHOWN)
 
 
+def test_row_26_an_empty_list_is_nothing_to_merge_and_in_a_fence_no_answer() -> None:
+    assert read_reply('{"memories": []}', SHOWN) == Merges([], 0)
+    with pytest.raises(UnusableAnswer):
+        read_reply('```json\n{"memories": []}\n```', SHOWN)
+
+
+def test_row_30_text_that_cannot_be_stored_is_cleaned() -> None:
+    (item,) = read(merged("te\x00a \ud800now", ["e1", "e2"])).items
+    assert item.content == "tea now"
+
+
 def test_row_28_ids_that_were_not_shown_are_dropped_and_counted() -> None:
     foreign = "0190b3a4-7c1e-7000-8000-000000000001"
     found = read(merged("a", []) | {"merged": ["e1", "e9", foreign, 7, None, "e2"]})

@@ -39,6 +39,17 @@ class Preparing:
         return [2 * item for item in items]
 
 
+async def test_items_come_in_order_with_what_was_prepared_for_them() -> None:
+    for count in (0, 100):
+        prepare = Preparing()
+        async with aclosing(
+            read_ahead(aiter(Source(count)), lambda n: n + 1, prepare, most=8)
+        ) as items:
+            found = [pair async for pair in items]
+        assert found == [(n, 2 * n) for n in range(1, count + 1)]
+        assert max(prepare.batches, default=0) <= 8
+
+
 async def test_no_more_is_held_than_was_allowed() -> None:
     source = Source(1_000)
     async with aclosing(read_ahead(aiter(source), int, Preparing(), most=4)) as items:

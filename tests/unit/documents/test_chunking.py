@@ -93,6 +93,26 @@ def test_cuts_at_sentences_without_spaces() -> None:
         assert all(chunk.endswith(mark) and len(chunk) % len(sentence) == 0 for chunk in found)
 
 
+def test_what_ends_no_sentence_and_what_belongs_to_it() -> None:
+    """A full stop before a small letter; a quotation mark after the last sign."""
+    text = "The price was approx. five dollars and so on "
+    found = chunks((text * 10).strip() + ". " + (text * 20).strip() + ".")
+    assert all(not chunk.startswith("five") for chunk in found)
+    found = chunks("彼女は「とても楽しかったです。」" * 100)
+    assert all(chunk.endswith("。」") for chunk in found)
+
+
+def test_a_long_sentence_is_cut_between_words() -> None:
+    words = [f"word{n}" for n in range(1000)]
+    found = chunks(" ".join(words))
+    assert [word for chunk in found for word in chunk.split()] == words
+    assert min(map(len, found[:-1])) > TARGET // 2
+
+
+def test_short_paragraphs_share_a_chunk() -> None:
+    assert chunks("One.\n\nTwo.\n\nThree.") == ["One.\n\nTwo.\n\nThree."]
+
+
 def test_a_long_chunk_ends_with_its_paragraph() -> None:
     paragraph = "A sentence of this paragraph is here. " * 18
     found = chunks(f"{paragraph}\n\n{paragraph}\n\n{paragraph}")
@@ -103,6 +123,11 @@ def test_title_and_summary_head_every_chunk_and_stand_in_none() -> None:
     assert heading(" Plan ", "What we do") == "Plan\nWhat we do"
     assert heading("", "") == ""
     assert passages("Plan", "What we do", "The text.") == ["The text."]
+    # They are found all the same, where there is nothing else or not all of them heads the chunks.
+    assert passages("Plan", "What we do", " \n") == ["Plan\n\nWhat we do"]
+    found = passages("Plan", "A sentence of the summary. " * 200 + "Zanzibar.", "The text.")
+    assert found[-1] == "The text."
+    assert "Zanzibar." in found[-2]
 
 
 def test_a_chunk_with_its_heading_is_within_what_models_read() -> None:

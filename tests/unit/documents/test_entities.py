@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.documents.entities import Mention, mentioned, settle
+from hitherto_extraction.documents.entities import MAX_ENTITIES, Mention, mentioned, settle
 from hitherto_extraction.storage.document_mentions import EntityChange
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold
@@ -81,6 +81,22 @@ def test_every_documented_key_counts() -> None:
         Mention("place", "Room 4, Hà Nội"),
     ]
     assert of("document", author="Sarah Johnson") == [person("Sarah Johnson")]
+    assert of("task", assignee="Johnson, Sarah") == [person("Johnson, Sarah")]
+
+
+def test_what_is_no_person_or_place() -> None:
+    """ "from" of an event may be a time of day; a meeting's link is no place."""
+    assert (
+        of("event", **{"from": "10:00", "to": "11:00", "location": "https://meet.example/x"}) == []
+    )
+    assert of("event", **{"from": "Bo <bo@x.org>"}) == [person("Bo", "bo@x.org")]
+    assert of("task", other="Sarah", subject="Bo") == []
+
+
+def test_a_name_is_one_line_once_and_one_of_five_hundred() -> None:
+    assert of("task", project="A\x07pollo\n  Two") == [Mention("project", "Apollo Two")]
+    assert of(to=["a@x.org"] * 50) == [person("", "a@x.org")]
+    assert len(of(to=[f"p{n}@x.org" for n in range(3000)])) == MAX_ENTITIES
 
 
 @given(
@@ -130,3 +146,46 @@ def test_the_address_wins_over_the_name() -> None:
     bo, sarah = known("Bo", "bo@x.org"), known("Sarah Johnson")
     (entity,) = settle([person("Sarah Johnson", "bo@x.org")], [bo, sarah], uuid7)
     assert (entity.entity_id, entity.aliases) == (bo.entity_id, [])
+
+
+def test_one_person_in_several_fields_is_one() -> None:
+    (entity,) = settle([person("Sarah Johnson"), person("", "sarah@company.com"), SARAH], [], uuid7)
+    assert (entity.name, entity.email, entity.aliases) == ("Sarah Johnson", "sarah@company.com", [])
+    assert set(entity.names) == {"Sarah Johnson", "sarah@company.com"}
+    # A project of that name is none.
+    both = settle([person("Apollo"), Mention("project", "Apollo")], [], uuid7)
+    assert sorted(each.type for each in both) == ["person", "project"]
+
+
+def test_a_bare_address_gets_its_name_later() -> None:
+    bare = known("sarah@company.com", "sarah@company.com")
+    (entity,) = settle([SARAH], [bare], uuid7)
+    assert (entity.entity_id, entity.name, entity.name_key) == (
+        bare.entity_id,
+        "Sarah Johnson",
+        "sarah johnson",
+    )
+
+
+def test_a_bare_address_is_given_to_whom_it_belongs() -> None:
+    bare, sarah = known("sarah@company.com", "sarah@company.com"), known("Sarah Johnson")
+    found = settled([SARAH, person("", "sarah@company.com")], bare, sarah)
+    assert found["Sarah Johnson"].entity_id == sarah.entity_id
+    assert found["Sarah Johnson"].email == "sarah@company.com"
+    assert (found["sarah@company.com"].email, found["sarah@company.com"].names) == ("", [])
+
+
+def test_a_second_address_is_an_alias_and_found_by() -> None:
+    sarah = known("Sarah Johnson", "sarah@company.com")
+    (entity,) = settle([person("Sarah Johnson", "sj@home.org")], [sarah], uuid7)
+    assert (entity.email, entity.aliases) == ("sarah@company.com", ["sj@home.org"])
+    sarah = known("Sarah Johnson", "", ["sj@home.org"])
+    (again,) = settle([person("", "sj@home.org")], [sarah], uuid7)
+    assert again.name == "Sarah Johnson"
+
+
+def test_nothing_new_changes_nothing() -> None:
+    sarah = known("Sarah Johnson", "sarah@company.com", ["S. Johnson"])
+    for mention in (SARAH, person("S. Johnson"), person("", "sarah@company.com")):
+        (entity,) = settle([mention], [sarah], uuid7)
+        assert (entity.entity_id, entity.changed) == (sarah.entity_id, False), mention

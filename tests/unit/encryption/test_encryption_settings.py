@@ -40,6 +40,17 @@ def test_h3_the_key_from_the_environment_or_a_file(
     assert load_user_keys(settings, b"h" * 32).configured
 
 
+def test_h3_off_by_default_and_a_wrapper_of_ones_own(tmp_path: Path) -> None:
+    settings = SharedSettings(data_dir=tmp_path)
+    assert settings.load_key_wrapper() is None
+    assert not load_user_keys(settings, b"h" * 32).configured
+    assert user_keys_dir(settings) == tmp_path / "user-keys"
+    assert list(tmp_path.iterdir()) == []
+    wrapper = SharedSettings(data_dir=tmp_path, key_wrapper=HOOK).load_key_wrapper()
+    assert wrapper is not None
+    assert wrapper.id == CloudWrapper.id
+
+
 def test_h3_two_keys_are_one_too_many(tmp_path: Path) -> None:
     for given in (
         {"HITHERTO_ENCRYPTION_KEY": DIGITS, "HITHERTO_KEY_WRAPPER": HOOK},

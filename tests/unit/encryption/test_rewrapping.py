@@ -14,6 +14,7 @@ from hitherto_shared.encryption.rewrapping import DAMAGED, GONE, OPENS, REWRAPPE
 from hitherto_shared.encryption.rows import PROFILE
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
+from tests.unit.encryption.wrappers import CloudWrapper
 
 OLD, NEW = b"o" * 32, b"n" * 32
 HASH_KEY = b"h" * 32
@@ -95,6 +96,25 @@ def test_h3_without_a_key_or_with_a_wrong_one_it_says_what_to_set(
     assert "HITHERTO_ENCRYPTION_KEY_FILE" in capsys.readouterr().err
 
 
+def test_h3_from_a_wrapper_of_ones_own_also_one_that_fails(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check") == 0
+    asyncio.run(UserKeys(CloudWrapper(), KeyStore(folder / "keys"), HASH_KEY).make("t", "a"))
+    fails = f"{CloudWrapper.__module__}:out_of_reach"
+    assert run("rewrap", "--old-key-wrapper", fails) == 1
+    told = capsys.readouterr().err
+    assert "key-management service cannot be used" in told
+    assert "ConnectionError" in told
+    with monkeypatch.context() as patch:
+        patch.delenv("HITHERTO_ENCRYPTION_KEY_FILE")
+        patch.setenv("HITHERTO_KEY_WRAPPER", fails)
+        assert run("check") == 1
+    assert "hunter2" not in told + capsys.readouterr().err
+    assert run("rewrap", "--old-key-wrapper", f"{CloudWrapper.__module__}:cloud") == 0
+    assert f"{REWRAPPED}: 1" in capsys.readouterr().out
+
+
 async def test_h3_a_key_that_is_erased_meanwhile_does_not_come_back(folder: Path) -> None:
     held = keys(folder, OLD)
     await held.make("t", "a")
@@ -109,3 +129,12 @@ async def test_h3_a_key_that_is_erased_meanwhile_does_not_come_back(folder: Path
     assert await rewrap(store, hashed, LocalWrapper(OLD), Meanwhile(NEW)) == GONE
     assert list(store.hashes()) == []
     assert [each.name for each in (folder / "keys").rglob("*.draft")] == []
+
+
+async def test_h3_an_open_key_stays_open_while_it_is_wrapped_anew(folder: Path) -> None:
+    held = keys(folder, OLD)
+    made = await held.make("t", "a")
+    store = KeyStore(folder / "keys")
+    (hashed,) = store.hashes()
+    assert await rewrap(store, hashed, LocalWrapper(OLD), LocalWrapper(NEW)) == REWRAPPED
+    assert (await held.open("t", "a")).key_id == made.key_id

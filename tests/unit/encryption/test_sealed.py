@@ -10,10 +10,12 @@ from uuid import uuid4
 import pytest
 
 from hitherto_shared.encryption import rows
+from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import DecryptionFailed
 from hitherto_shared.encryption.key_store import KeyStore, WrappedKey
 from hitherto_shared.encryption.rows import BY_TABLE, SealedRow
 from hitherto_shared.encryption.user_key import OVERHEAD_BYTES, UserKey, version_of
+from hitherto_shared.models import Scope
 from tests.refusing import refusing
 
 KEY = b"k" * 32
@@ -22,6 +24,7 @@ VALUES = {
     "tags": ["sức khỏe"],
     "n": None,
     "x": 1.5,
+    "half": "\ud83d",
 }
 MEMORY = uuid4()
 PLACE = rows.MEMORY.place(MEMORY)
@@ -74,8 +77,10 @@ def test_h3_places_cannot_be_run_together() -> None:
 
 def test_h3_another_user_or_key_does_not_open_it() -> None:
     for other in [key(user="v"), key(tenant="x"), key(secret=b"l" * 32), key(tenant="u", user="t")]:
-        with pytest.raises(DecryptionFailed), refusing(other):
+        with pytest.raises(DecryptionFailed) as caught, refusing(other):
             other.open(key().seal(VALUES, PLACE), PLACE)
+        assert "Kanari" not in str(caught.value)
+        assert caught.value.__cause__ is None
 
 
 def test_h3_every_changed_byte_breaks_it() -> None:
@@ -125,6 +130,14 @@ def test_h3_only_the_present_and_earlier_versions_of_one_item_share_a_place() ->
     assert len(set(places.values())) == len(places)
 
 
+def test_h3_no_key_stays_at_hand_after_an_error() -> None:
+    ana, ben = Scope("t", "ana"), Scope("t", "ben")
+    with pytest.raises(KeyNeeded), keys_at_hand(key(user="ana")):
+        key_at_hand(ben)
+    with pytest.raises(KeyNeeded):
+        key_at_hand(ana)
+
+
 # The folder of wrapped keys: a file is replaced only while it holds what was read (H3).
 
 
@@ -167,3 +180,15 @@ def test_the_first_key_stays_the_first(tmp_path: Path) -> None:
     assert store.create(ANA, wrapped("first"))
     assert not store.create(ANA, wrapped("second"))
     assert held(store) == wrapped("first")
+
+
+def test_some_keys_are_from_all_over_the_folder(tmp_path: Path) -> None:
+    """An interrupted rewrapping has come as far as it came by the order of names."""
+    store = KeyStore(tmp_path / "keys")
+    assert store.some_hashes(4) == []
+    hashes = [f"{number:02x}{number:02x}{'0' * 60}" for number in range(40)]
+    for hashed in hashes:
+        store.create(hashed, wrapped("k"))
+    assert len(store.some_hashes(4)) == 4
+    assert len({hashed for _ in range(100) for hashed in store.some_hashes(4)}) > 30
+    assert sorted(store.some_hashes(100)) == hashes

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from hitherto_shared.encryption.failures import (
     DecryptionFailed,
     EncryptionNotConfigured,
     KeyGone,
+    KeyNotErased,
     KeyNotOpened,
     KeyServiceUnavailable,
 )
@@ -27,6 +28,7 @@ from hitherto_shared.encryption.rows import PROFILE
 from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
 from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper, NotUnwrapped
 from hitherto_shared.user_hash import user_hash
+from tests.refusing import refusing
 from tests.unit.encryption.wrappers import CloudWrapper, MisbehavingWrapper
 
 KEK = b"e" * 32
@@ -71,6 +73,13 @@ class TestMaking:
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
+    async def test_h3_a_folder_that_cannot_be_used_is_an_outage(self, tmp_path: Path) -> None:
+        blocked = tmp_path / "file"
+        blocked.write_text("not a folder")
+        with pytest.raises(KeyServiceUnavailable) as caught:
+            await keys(blocked).make(*USER)
+        assert "folder" in caught.value.message
+
     def test_h3_two_processes_at_once_get_one_key(self, tmp_path: Path) -> None:
         context = multiprocessing.get_context("spawn")
         barrier, told = context.Barrier(2), context.Queue()
@@ -94,6 +103,13 @@ def _make_one(folder: Path, barrier: Barrier, told: multiprocessing.Queue[bytes]
 
 
 class TestErasing:
+    async def test_h3_of_somebody_without_a_key(self, tmp_path: Path) -> None:
+        held = keys(tmp_path / "none")
+        with pytest.raises(KeyGone):
+            await held.open(*USER)
+        assert not await held.erase(*USER)
+        assert not (tmp_path / "none").exists()
+
     async def test_h3_an_erased_key_is_gone_everywhere_at_once(self, tmp_path: Path) -> None:
         here, there = keys(tmp_path), keys(tmp_path)
         key = await here.make(*USER)
@@ -195,6 +211,29 @@ class TestWrongKeys:
         assert file_of(tmp_path) not in file_of(tmp_path).parent.iterdir()
         assert not await keys(tmp_path).erase(*USER)
 
+    @pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
+    async def test_h3_what_is_no_file_is_told(
+        self, tmp_path: Path, put: Callable[[Path], None]
+    ) -> None:
+        """Whoever opens a pipe waits for a writer, and the end of the process for them."""
+        await keys(tmp_path).make(*USER)
+        file_of(tmp_path).unlink()
+        put(file_of(tmp_path))
+        for going in (keys(tmp_path).open, keys(tmp_path).make):
+            with pytest.raises(KeyNotOpened) as caught:
+                await going(*USER)
+            assert "damaged" in caught.value.message
+
+    async def test_h3_a_folder_with_contents_is_named_instead(self, tmp_path: Path) -> None:
+        await keys(tmp_path).make(*USER)
+        file_of(tmp_path).unlink()
+        (file_of(tmp_path) / "other").mkdir(parents=True)
+        with pytest.raises(KeyNotErased) as caught:
+            await keys(tmp_path).erase(*USER)
+        assert str(file_of(tmp_path).relative_to(tmp_path)) in caught.value.message
+        assert str(tmp_path) not in caught.value.message
+        assert (file_of(tmp_path) / "other").is_dir()
+
     async def test_h3_the_file_of_another_user_does_not_open(self, tmp_path: Path) -> None:
         held = keys(tmp_path)
         await held.make(*USER)
@@ -202,6 +241,18 @@ class TestWrongKeys:
         file_of(tmp_path, "tenant", "bo").replace(file_of(tmp_path))
         with pytest.raises(KeyNotOpened):
             await held.open(*USER)
+
+
+class Slow(CloudWrapper):
+    """Each of its answers takes more than half of the time that there is."""
+
+    async def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
+        await asyncio.sleep(0.3)
+        return await super().wrap(key, bound_to)
+
+    async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
+        await asyncio.sleep(0.3)
+        return await super().unwrap(wrapped, bound_to)
 
 
 class TestHook:
@@ -268,6 +319,35 @@ class TestHook:
         held, cloud.asked = keys(tmp_path, cloud), 0
         opened = await asyncio.gather(*(held.open(*USER) for _ in range(20)), held.make(*USER))
         assert {key.key_id for key in opened} == {made.key_id}
+        assert cloud.asked == 1
+
+    async def test_h3_a_service_that_hangs_is_given_up(self, tmp_path: Path) -> None:
+        """One limit holds for both requests of a new key."""
+        hanging = CloudWrapper()
+        hanging.hangs = True
+        for cloud, seconds in ((hanging, 0.05), (Slow(), 0.5)):
+            held = UserKeys(cloud, KeyStore(tmp_path), HASH_KEY, wrapper_seconds=seconds)
+            with pytest.raises(KeyServiceUnavailable), refusing(type(cloud)):
+                await held.make(*USER)
+            assert files(tmp_path) == []
+
+    async def test_h3_who_gives_up_waiting_leaves_the_answer_to_others(
+        self, tmp_path: Path
+    ) -> None:
+        cloud = CloudWrapper()
+        made = await keys(tmp_path, cloud).make(*USER)
+        held, cloud.asked, cloud.waited_for = keys(tmp_path, cloud), 0, 2
+        cloud.reached.clear()
+        first = asyncio.create_task(held.open(*USER))
+        async with asyncio.timeout(60):
+            await cloud.reached.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.create_task(held.open(*USER))
+        cloud.let_go()
+        async with asyncio.timeout(60):
+            assert (await second).key_id == made.key_id
         assert cloud.asked == 1
 
     @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from benchmarks.comparison import Difference, differences, show_differences
-from benchmarks.extraction.matching import Nearness
+from benchmarks.extraction.matching import Nearness, violated
 from benchmarks.extraction.report import row_scores
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, load
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, Forbidden, load
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, add, judge_row, ratio
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import contains_all, language_of
@@ -104,6 +104,13 @@ def test_a_clear_difference_is_called_better_or_worse_by_what_is_good() -> None:
     assert {item.verdict for item in compared(after, before)} == {"worse"}
 
 
+def test_one_row_of_many_proves_nothing() -> None:
+    before, after = result([(1, 2)] * 20), result([(2, 2)] + [(1, 2)] * 19)
+    recall = compared(before, after)[0]
+    assert recall.delta == pytest.approx(0.025)
+    assert recall.verdict == "unclear"
+
+
 def test_a_run_does_not_differ_from_itself_and_the_interval_is_the_same_every_time() -> None:
     run = result([(1, 1), (0, 1), (1, 2)])
     assert all(item.verdict == "same" for item in compared(run, run))
@@ -160,6 +167,16 @@ def test_what_the_conversation_does_not_carry() -> None:
     ]:
         findings = unsupported(text, row_of("I live in Porto with my two cats."))
         assert findings == ([finding] if finding else [])
+
+
+def test_forbidden_words_patterns_and_what_excuses_them() -> None:
+    rules = [
+        Forbidden(contains=("vegan",), unless=("Mai", "sister"), because="it is the sister"),
+        Forbidden(pattern=r"\byesterday\b", because="relative"),
+    ]
+    assert violated("The user is vegan.", rules) == [0]
+    assert violated("The user's sister is vegan.", rules) == []
+    assert violated("Yesterday the user's sister left.", rules) == [1]
 
 
 def test_nearness_stands_in_for_words_but_not_for_numbers() -> None:

@@ -70,6 +70,15 @@ def test_what_is_wrong_is_said_with_file_and_row(
         assert "row 1 (r1)" in str(raised.value)
 
 
+def test_words_that_yaml_would_take_for_something_else_stay_words(tmp_path: Path) -> None:
+    text = GOOD.replace("[Porto, [live, home]]", "[no, 2026]").replace("lives in Porto.", "no 2026")
+    (row,) = load(folder(tmp_path, text))
+    assert row.expected[0].contains == ("no", "2026")
+    folder(tmp_path, GOOD, "a.yaml")
+    with pytest.raises(BadData, match="two rows have the id 'r1'"):
+        load(folder(tmp_path, GOOD, "b.yaml"))
+
+
 def test_a_limit_takes_the_languages_in_turns() -> None:
     rows = choose(load(), limit=6)
     assert [row.language for row in rows].count("ja") == 2

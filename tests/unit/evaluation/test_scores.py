@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.extraction.rows import Existing, MemoryOutcome
-from benchmarks.extraction.scores import Verdict, as_wanted, judge_row
+from benchmarks.extraction.scores import Verdict, add, as_wanted, judge_row, ratio
 from tests.unit.evaluation.observations import observed, row, seen
 
 PORTO = {
@@ -44,6 +44,34 @@ def test_type_and_importance_are_scored_apart_from_recall() -> None:
         observed(HOME, seen("Lives in Porto.", importance=float(np.float32(0.4999999))))
     )
     assert counted(kept, "importance") == [1, 1]
+
+
+def test_what_counts_for_nothing_or_against() -> None:
+    """Optional, quarantined, B7: in another language."""
+    cats, hidden = seen("Has cats.", type="personal"), seen("Lives in Porto.", status="quarantined")
+    foreign = seen("Người dùng sống ở Porto.")
+    for learnt, score, counts in [
+        ((cats,), "precision", [1, 1]),
+        ((cats,), "recall", [0, 1]),
+        ((hidden,), "precision", [0, 0]),
+        ((hidden,), "recall", [0, 1]),
+        ((foreign, seen("Porto")), "language", [0, 1]),
+        ((), "silence", [0, 0]),
+    ]:
+        assert counted(judge_row(observed(HOME, *learnt)), score) == counts, (learnt, score)
+
+
+def test_silence_is_scored_where_nothing_may_be_learnt() -> None:
+    quiet = row("hello there")
+    assert counted(judge_row(observed(quiet)), "silence") == [1, 1]
+    assert counted(judge_row(observed(quiet, seen("Says hello."))), "silence") == [0, 1]
+    assert counted(judge_row(observed(quiet, error="MODEL_UNUSABLE")), "silence") == [0, 1]
+
+
+def test_rows_add_up_by_their_counts() -> None:
+    total = add([{"precision": (1, 1)}, {"precision": (0, 3)}])
+    assert ratio(total, "precision") == 0.25
+    assert ratio(total, "recall") is None
 
 
 def test_a_forbidden_memory_is_never_right_and_the_profile_counts() -> None:
@@ -93,3 +121,21 @@ def test_b11_duplicates_by_the_services_own_rule() -> None:
     assert counted(judge_row(observed(HOME, one, near)), "duplicates") == [0, 2]
     # Only the same words are the same, whatever the type.
     assert counted(judge_row(observed(HOME, one, again)), "duplicates") == [1, 2]
+
+
+def test_an_expectation_may_be_met_by_rewording_a_known_memory() -> None:
+    fate = MemoryOutcome(
+        known("kept", contains=["live"]), seen("Lives by the sea."), seen("Lives in Porto.")
+    )
+    verdict = judge_row(observed(HOME, fates=[fate]))
+    assert counted(verdict, "recall") == [1, 1]
+    assert counted(verdict, "precision") == [0, 0]
+
+
+def test_a_reworded_copy_of_a_known_memory_is_a_duplicate_while_that_holds() -> None:
+    vegan = known("kept", content="The user is vegan.", contains=["vegan"])
+    silent = row("I'm vegan, remember.", existing_memories=[vegan.model_dump()])
+    said, copy = "The user is vegan.", "Eats vegan food only."
+    for status, repeats in (("active", {copy: said}), ("contradicted", {})):
+        fate = MemoryOutcome(vegan, seen(said), seen(said, status=status))
+        assert judge_row(observed(silent, seen(copy), fates=[fate])).repeats == repeats

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -236,6 +237,31 @@ def test_what_was_saved_under_the_users_own_name_is_about_the_user() -> None:
         found = answer("I live in Utrecht", known=known, **called)
         assert [each["id"] for each in found["contradicted_memories"]] == ["e2"], called
         assert not answer("I live in Utrecht", known=known)["contradicted_memories"], called
+
+
+def test_outcome() -> None:
+    for messages, outcome in [
+        (["How do I sort a list in Python?"], "needs_followup"),
+        (["How do I sort a list in Python?", "> Use sorted()."], "ongoing"),
+        (["My Redis fails", "> Restart it.", "Thanks, it works!"], "resolved"),
+        (["Redis bị lỗi", "> Thử lại.", "Chạy được rồi, cảm ơn"], "resolved"),
+        (["Mai mình quay lại hỏi tiếp nhé"], "needs_followup"),
+        (["> Hello!"], "ongoing"),
+    ]:
+        assert answer(*messages)["conversation_summary"]["outcome"] == outcome, messages
+
+
+def test_the_profile_is_filled_in_any_form_of_unicode() -> None:
+    for form in ("NFC", "NFD"):
+        said = unicodedata.normalize(form, "Tôi tên là Đặng Thị Mỹ Duyên, đang làm việc với Docker")
+        assert {each["path"]: each["value"] for each in answer(said)["profile_changes"]} == {
+            "facts.personal.name": "Đặng Thị Mỹ Duyên",
+            "facts.technical_context.frameworks": ["Docker"],
+        }, form
+    # A workplace does not move a known home.
+    known = {"facts": {"personal": {"location": "Trier"}}}
+    found = answer("I'm a nurse in Luxembourg.", profile=known)["profile_changes"]
+    assert [each["path"] for each in found] == ["facts.personal.occupation"]
 
 
 def test_the_summary_tells_what_was_said_and_asked_in_its_language() -> None:

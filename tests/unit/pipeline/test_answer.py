@@ -6,7 +6,7 @@ faults.md rows 26, 28, 30, 31, 45.
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -136,6 +136,19 @@ def test_row_30_importance_is_clamped_or_replaced() -> None:
         assert found.dropped == dropped
 
 
+def test_dates_are_read_as_the_contract_writes_them() -> None:
+    for valid_from, kept in [
+        ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("2026-03-01T12:00:00+02:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
+        ("2026-03-01T12:00:00Z", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01T12:00:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("1900-01-01", datetime(1900, 1, 1, tzinfo=UTC)),
+    ]:
+        found = answered(new_memories=[item(valid_from=valid_from)])
+        assert [new.valid_from for new in found.new] == [kept], valid_from
+        assert found.dropped == 0, valid_from
+
+
 def test_row_30_a_date_out_of_this_world_is_dropped_and_counted() -> None:
     for valid_from in [
         "10000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00",
@@ -178,7 +191,7 @@ def test_other_types_fall_back() -> None:
         ("confidence", ["high"], "medium"), ("confidence", "high", "high"),
         ("origin", "emperor", None), ("origin", {"a": 1}, None),
         ("origin", "assistant", "assistant"), ("detail", 7, ""), ("detail", "d" * 8193, ""),
-        ("context", [1, 2], {}),
+        ("context", [1, 2], {}), ("tags", "a,b", ()), ("tags", {"a": 1}, ()),
     ]  # fmt: skip
     for field, value, kept in cases:
         assert getattr(answered(new_memories=[item(**{field: value})]).new[0], field) == kept
@@ -196,6 +209,11 @@ def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
     assert found.new[0].context == {"k": "v"}
     assert [(each.path, each.value) for each in found.profile] == [(("summary",), "ab")]
     assert found.summary == {"title": "t"}
+
+
+def test_row_46_text_is_composed() -> None:
+    (new,) = answered(new_memories=[item(content="To\u0302i thi\u0301ch tra\u0300")]).new
+    assert new.content == "Tôi thích trà"
 
 
 def test_numbers_that_cannot_travel_are_left_out_of_free_json() -> None:

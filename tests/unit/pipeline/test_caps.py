@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,6 +103,19 @@ def test_a_result_survives_being_stored() -> None:
     assert [each["memory_id"] for each in restored.refusals] == [str(UUID(int=7)), ""]
     assert replace(restored, refusals=()) == replace(result, refusals=())
     assert Result.of({}) == Result()
+
+
+def test_b14_usage_is_summed_over_charges_and_calls() -> None:
+    embedding = Charge("embedding", "text-embedding-3-small", 1, 50, 0, Decimal("0.000001"))
+    result = Result().with_charges([chat(), embedding]).with_charges([chat(2)])
+    assert result.usage == {
+        "llm_calls": 3,
+        "input_tokens": 2000,
+        "output_tokens": 200,
+        "embedding_calls": 1,
+        "embedding_tokens": 50,
+        "cost_usd": pytest.approx(0.000421),
+    }
 
 
 def test_refusals_of_all_calls_are_named_up_to_a_limit_and_all_counted() -> None:

@@ -109,6 +109,12 @@ def test_sources_are_the_callers_ids_of_what_was_named() -> None:
     assert found.said_at == NOON + timedelta(minutes=3)
 
 
+def test_unnamed_evidence_has_a_time_and_no_source() -> None:
+    found = heard("user", "assistant").for_new([], None)
+    assert (found.sources, found.text) == ((), "")
+    assert found.said_at == NOON + timedelta(minutes=2)
+
+
 def test_source_text_is_bounded() -> None:
     long = StoredMessage(1, "c1", "user", "", "x" * 10_000, NOON)
     assert len(Witnesses("talk", {"m1": long}).for_new(["m1"], None).text) == MAX_SOURCE_TEXT

@@ -187,6 +187,12 @@ def test_an_update_is_the_next_version() -> None:
     assert plan.quotes == {(before.memory_id, said): SAID}
 
 
+def test_an_update_that_changes_nothing_confirms() -> None:
+    plan = planned(known(), updated=[update(content=f"{LISBON}.", importance=0.5)])
+    assert (plan.rewrites, plan.refusals) == ([], [])
+    assert plan.confirmed == {UUID(int=1): LATER}
+
+
 def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
     before = known()
     plan = planned(before, updated=[update(content=ALFAMA)], said_at=EARLIER)

@@ -50,6 +50,11 @@ def test_b12_the_newer_statement_closes_the_older_one() -> None:
     assert closure.valid_to == made.valid_from == LATER
 
 
+def test_b12_a_statement_may_cease_to_hold_without_a_successor() -> None:
+    (closure,) = planned(known(), contradicted=[closed(by=None)]).closures
+    assert (closure.superseded_by, closure.valid_to) == (None, LATER)
+
+
 def test_b12_the_older_one_ends_when_the_newer_one_begins() -> None:
     began = NOON + timedelta(hours=1)
     plan = planned(known(), new=[new(valid_from=began)], contradicted=[closed()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from hypothesis import given
@@ -139,6 +139,30 @@ def test_what_a_hand_set_or_removed_is_overruled_only_by_later_words() -> None:
         }, path
 
 
+def test_a_list_set_by_hand_takes_nothing_older() -> None:
+    held = Profile("u1", current_projects=("a",), version=1)
+    said_at = {"current_projects": NOON.isoformat()}
+    patch = {"current_projects": ["b"]}
+    assert merge_profile(held, said_at, patch, EARLIER).profile.current_projects == ("a",)
+    assert merge_profile(held, said_at, patch, LATER).profile.current_projects == ("a", "b")
+
+
+def test_an_equal_event_time_replaces_and_so_does_any_that_is_unreadable() -> None:
+    local = NOON.astimezone(timezone(timedelta(hours=7)))
+    change = merge({"summary": "B"}, local, merge({"summary": "A"}, NOON))
+    assert change.profile.summary == "B"
+    assert change.said_at == {"summary": "2026-03-01T12:00:00+00:00"}
+    change = merge_profile(EMPTY, {"summary": "yesterday"}, {"summary": "A"}, NOON)
+    assert change.profile.summary == "A"
+
+
+def test_the_arguments_are_left_alone() -> None:
+    held = Profile("u1", facts={"a": {"b": ["c"]}}, version=1)
+    said_at: dict[str, str] = {}
+    merge_profile(held, said_at, {"facts": {"a": {"b": ["d"], "e": 1}}}, NOON)
+    assert (held.facts, said_at) == ({"a": {"b": ["c"]}}, {})
+
+
 def test_where_kinds_clash_the_held_kind_stays() -> None:
     for held, said, after, dropped in [
         (["a"], "b", ["a", "b"], 0),
@@ -181,6 +205,10 @@ def test_projects_are_one_list_under_two_names() -> None:
     assert change.profile.current_projects == ("a", "b")
     assert change.profile.facts == {}
     assert change.changed == ["current_projects"]
+    change = merge({"current_projects": [" Ha\u0300 No\u0323\u0302i", "Hà Nội "]})
+    assert change.profile.current_projects == ("Hà Nội",)
+    change = merge({"facts": {"technical_context": {"current_projects": {"k": 1}}}})
+    assert (change.profile, change.dropped) == (EMPTY, 1)
 
 
 def test_what_cannot_be_stored_is_dropped_and_the_rest_is_kept() -> None:
@@ -239,6 +267,11 @@ def test_deep_nesting_is_cut_off() -> None:
             deep = wrap(deep)
         change = merge({"facts": {"deep": deep, "flat": "yes"}})
         assert (change.profile.facts, change.dropped) == ({"flat": "yes"}, 1), wrap
+    for depth, kept in ((16, True), (17, False)):
+        deep = "x"
+        for _ in range(depth):
+            deep = {"k": deep}
+        assert bool(merge({"facts": deep}).profile.facts) is kept, depth
 
 
 _keys = st.sampled_from(["a", "b", "c.d", "Ä"])

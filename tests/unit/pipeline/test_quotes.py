@@ -52,6 +52,9 @@ def test_every_script_is_quoted() -> None:
         ("मैं अब पुणे में रहता हूँ", "अब पुणे में रहता हूँ", "अब दिल्ली में रहता हूँ"),
         ("ตอนนี้ผมอยู่เชียงใหม่แล้ว", "ผมอยู่เชียงใหม่", "ผมอยู่กรุงเทพ"),
         ("Я переехала в Казань 🎉", "переехала в Казань", "переехала в Омск"),
+        # Letters of one shape are different letters; signs that nobody sees do not count.
+        ("Tôi thích cá lắm", "Tôi thích cá", "Tôi thích cà"),
+        ("I mo\u00adved over\u200b to Zed", "moved over to Zed", "moved back to Zed"),
     ]:
         assert stands_in(genuine, message)
         assert not stands_in(invented, message)
