@@ -198,6 +198,7 @@ def test_d5_a_named_time_brings_what_was_said_then_to_the_front() -> None:
     assert ranked[0].breakdown["date"] == 0.4
     assert ranked[1].breakdown["date"] == pytest.approx(0.0, abs=1e-9)
     assert only(inside, intent, date=0.0).score == only(inside).score
+    assert (ranked[0].timely, ranked[1].timely, only(inside).timely) == (True, False, False)
 
 
 _moments = st.datetimes(
