@@ -183,6 +183,7 @@ def test_d5_the_most_recent_come_first_by_time_with_0_9() -> None:
 def test_d5_the_fixed_score_is_a_weight_and_0_does_without_it() -> None:
     recent = item(most_recent=True, cosine=0.5)
     assert only(recent, RECENT, temporal=0.4).score == 0.4
+    assert only(recent).breakdown["temporal"] == 0.0
     assert only(recent, RECENT, temporal=0.0).score == pytest.approx(0.25)
     strong = item(2, cosine=1.0, happened_at=NOW, entities=3)
     assert RANKING.rank([recent, strong], RECENT, {"temporal": 0.0})[0].candidate is strong
