@@ -123,9 +123,14 @@ def test_nothing_is_closed_by_what_is_gone() -> None:
         closed = StoredStatement(
             UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
         )
-        held = replay([version(1), version(2)], [said(1), closed], gone=gone)
-        assert held is not None, gone
-        assert held["status"] == status
+        # As statements tell it now, and from before all endings were named.
+        for versions, spoken in (
+            ([version(1), version(2)], [said(1), closed]),
+            ([version(1)], [said(1, **words)]),
+        ):
+            held = replay(versions, spoken, gone=gone)
+            assert held is not None, gone
+            assert held["status"] == status
 
 
 def test_what_came_late_ends_by_the_first_that_is_left() -> None:
@@ -251,10 +256,14 @@ def test_a_request_to_forget_is_taken_back_too() -> None:
     # It comes back only by what was said after the request.
     asked = replace(asked, taken=False)
     versions = [version(1), version(2, status="forgotten"), version(3)]
-    for hours, status in ((-1, "forgotten"), (30, "active")):
-        held = replay(versions, [said(1), asked, said(3, hours=hours)])
+    for hours, suspect, status in (
+        (-1, False, "forgotten"),
+        (30, False, "active"),
+        (30, True, "forgotten"),
+    ):
+        held = replay(versions, [said(1), asked, said(3, hours=hours, suspect=suspect)])
         assert held is not None
-        assert held["status"] == status, hours
+        assert held["status"] == status, (hours, suspect)
 
 
 def test_row_72_a_repetition_in_other_words_states_it_alone_once_the_first_is_gone() -> None:
