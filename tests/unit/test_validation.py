@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import conversation_pb2
 from hitherto_shared.errors import InvalidRequest
+from hitherto_shared.rpc.call import seconds_left
 from hitherto_shared.validation import Checks
 
 
@@ -92,6 +93,18 @@ def test_free_json() -> None:
     checks.struct("nul", free({"a": {"b\x00": 1}}))
     checks.struct("nan", free({"a": [0, float("nan")]}))
     assert set(violations(checks)) == {"deep" + ".k" * 17, "big", "nul.a.b\x00", "nan.a[1]"}
+
+
+def test_the_shorter_of_both_limits_of_time_counts() -> None:
+    class Remaining:
+        def __init__(self, seconds: float | None) -> None:
+            self.seconds = seconds
+
+        def time_remaining(self) -> float | None:
+            return self.seconds
+
+    for deadline, left in [(None, 30.0), (3_600.0, 30.0), (0.5, 0.5), (-1.0, 0.0)]:
+        assert seconds_left(cast(Any, Remaining(deadline)), 30.0) == left, deadline
 
 
 def test_violations_are_counted_and_only_so_many_kept() -> None:
