@@ -15,7 +15,7 @@ import pytest
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_retrieval.render.tokens import counter
-from hitherto_shared.models import Entity, Message, Profile, SourceRef
+from hitherto_shared.models import NEUTRAL_TITLE, Entity, Message, Profile, SourceRef
 from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
 
 COUNT = counter("o200k_base")
@@ -542,3 +542,25 @@ def test_numbers_have_no_gaps_where_lines_were_passed_over() -> None:
         numbers = [int(number) for number in re.findall(r"(?m)^(\d+)\. ", text)]
         assert numbers == list(range(1, len(numbers) + 1))
         assert numbers
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_conversation_that_nothing_is_known_of_is_not_told(template: str) -> None:
+    nothing = summary("c3", NEUTRAL_TITLE, "")
+    context = found(
+        RelevantItem.of_message(message(3, "Hello."), 0.9),
+        RelevantItem.of_summary(nothing, 0.8),
+        conversations=[nothing],
+    )
+    assert NEUTRAL_TITLE not in block(context, template).text
+
+
+def test_a_long_line_is_no_better_for_its_length() -> None:
+    short, long = "Lives in Porto.", "Once upon a time " * 25
+    for scores, told in (((0.50, 0.49), short), ((0.9, 0.2), "Once upon")):
+        texts = zip((long, short), scores, strict=True)
+        items = [
+            RelevantItem.of_message(message(number, text), score)
+            for number, (text, score) in enumerate(texts, 1)
+        ]
+        assert told in block(found(*items), max_tokens=130).text, scores
