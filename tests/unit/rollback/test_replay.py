@@ -115,7 +115,7 @@ def test_a_lower_voice_stands_alone_and_an_order_waits_for_review() -> None:
 
 def test_nothing_is_closed_by_what_is_gone() -> None:
     for gone, status in [((), "contradicted"), ((OTHER,), "active")]:
-        words = {
+        words: dict[str, Any] = {
             "status": "contradicted",
             "valid_to": NOON.isoformat(),
             "superseded_by": str(OTHER),
