@@ -224,6 +224,11 @@ def test_what_is_no_key_of_ours() -> None:
         " mk_aaaaaaaaaaaa_x",
     ]:  # fmt: skip
         assert split_key(text) is None
+    # A secret may hold underscores.
+    found, other = split_key("mk_abcdefgh0123_a_b-c"), split_key("mk_abcdefgh0123_a_b-d")
+    assert found is not None
+    assert other is not None
+    assert (found[0], len(found[1]), found[1] == other[1]) == ("abcdefgh0123", 32, False)
 
 
 def test_what_counts_as_loopback() -> None:
@@ -248,6 +253,37 @@ def test_authentication_is_on_where_others_can_come(tmp_path: Path) -> None:
     assert settings(tmp_path, auth="off", **database).auth_mode("127.0.0.1:1") == "off"
     with pytest.raises(ValueError, match="hitherto keys create"):
         settings(tmp_path, auth="off").auth_mode("0.0.0.0:1")
+
+
+def test_listening_for_others_in_clear_is_refused(tmp_path: Path) -> None:
+    pair = {"tls_key_file": tmp_path / "k", "tls_certificate_file": tmp_path / "c"}
+    settings(tmp_path).check_listen("127.0.0.1:1")
+    settings(tmp_path, insecure_listen=True).check_listen("0.0.0.0:1")
+    settings(tmp_path, **pair).check_listen("0.0.0.0:1")
+    with pytest.raises(ValueError, match="TLS is off"):
+        settings(tmp_path).check_listen("0.0.0.0:1")
+    for name, file in pair.items():
+        with pytest.raises(ValidationError, match="or neither"):
+            settings(tmp_path, **{name: file})
+
+
+def test_no_text_of_the_settings_has_their_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = {
+        "openai_api_key": "canary-key",
+        "database_url": "postgresql://u:canary-password@localhost/x",
+    }
+    given = settings(tmp_path, **secrets)
+    assert "canary" not in f"{given!r} {given}"
+    assert given.chat_server.key == "canary-key"
+    monkeypatch.setenv("HITHERTO_MAX_CONCURRENT_RPCS", "canary-0")
+    monkeypatch.setenv("HITHERTO_LOG_LEVEL", "canary-1")
+    with pytest.raises(ValidationError) as caught:
+        SharedSettings()
+    told = describe(caught.value)
+    assert "canary" not in told
+    assert {"HITHERTO_MAX_CONCURRENT_RPCS", "HITHERTO_LOG_LEVEL"} <= set(re.findall(r"\w+", told))
 
 
 @pytest.mark.parametrize(
@@ -293,3 +329,5 @@ def test_what_is_no_address_to_listen_on() -> None:
             RetrievalSettings.model_validate({"retrieval_listen": text})
         told = describe(caught.value)
         assert re.match("HITHERTO_RETRIEVAL_LISTEN: .*HOST:PORT", told), text
+    for text in ["[::]:50051", "[fe80::1%eth0]:1", ":50051", "memory.example:1", "unix:/run/it"]:
+        assert RetrievalSettings.model_validate({"retrieval_listen": text}).retrieval_listen == text

@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from uuid import UUID
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hitherto_shared.audit.digest import MerkleTree, leaf_of, read_digest, sign_day
+from hitherto_shared.audit.digest import MerkleTree, bounds, leaf_of, read_digest, sign_day
 from hitherto_shared.audit.trail import MAX_RESOURCES, Trail, resources
 from hitherto_shared.audit.verify import read_digests
 from hitherto_shared.auth.principal import Principal
@@ -68,6 +68,13 @@ def test_the_root_tells_order_number_and_every_field() -> None:
         replace(EVENT, user_hash=""), replace(EVENT, resource_ids=[]), replace(EVENT, count=2),
     ]  # fmt: skip
     assert len({leaf_of(each) for each in [EVENT, *changed]}) == 1 + len(changed)
+
+
+def test_a_leaf_and_a_day_are_of_utc() -> None:
+    elsewhere = EVENT.created_at.astimezone(timezone(timedelta(hours=7)))
+    assert leaf_of(replace(EVENT, created_at=elsewhere)) == leaf_of(EVENT)
+    days = (datetime(2024, 2, 29, tzinfo=UTC), datetime(2024, 3, 1, tzinfo=UTC))
+    assert bounds(date(2024, 2, 29)) == days
 
 
 def test_a_digest_survives_the_log_and_holds_its_signature() -> None:

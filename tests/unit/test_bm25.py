@@ -44,6 +44,14 @@ def test_questions_whose_postings_are_read_together_score_like_each_alone() -> N
     ]
 
 
+def test_counters_behind_the_postings_do_no_harm() -> None:
+    for documents, total_terms in [(0, 0), (1, 3), (0, 9), (5, 0)]:
+        rows = [TermPostings("tea", [1, 2, 3], [1, 2, 1], [4, 4, 0])]
+        scores = score(rows, documents, total_terms)
+        assert set(scores) == {1, 2, 3}, (documents, total_terms)
+        assert all(math.isfinite(value) and value > 0 for value in scores.values())
+
+
 def test_a_damaged_row_says_what_to_do() -> None:
     with pytest.raises(ValueError, match=r"'tea'.*rebuild this user's keyword index"):
         score([TermPostings("tea", [1, 2], [1], [4, 4])], 10, 100)

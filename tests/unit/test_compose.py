@@ -83,6 +83,11 @@ def test_a_service_holds_the_password_of_its_own_logins_alone() -> None:
         held = {key for key in SERVICES[name]["environment"] if "PASSWORD" in key}
         assert held == {f"HITHERTO_{name.upper()}_PASSWORD"}
         assert "@" not in SERVICES[name]["environment"]["DATABASE_URL"]
+        assert "hitherto_admin" not in str(SERVICES[name]["environment"])
+        # The one that has the administrator's password comes first and ends.
+        assert SERVICES[name]["depends_on"] == {
+            "migrate": {"condition": "service_completed_successfully"}
+        }
 
 
 def test_both_services_share_one_secret_and_neither_sees_the_api_key() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
 
 from google.protobuf.json_format import MessageToDict
@@ -15,6 +15,7 @@ from hitherto_shared.convert import (
     memory_message,
     message_message,
     summary_message,
+    timestamp,
 )
 from hitherto_shared.models import Entity, Memory, Message, SourceRef, Summary
 
@@ -125,3 +126,15 @@ def test_other_nouns_fill_every_field_too() -> None:
         entity_message(Entity(UUID(int=9), "Porto", "place", 2, ["Oporto"], {"email": "x@y"})),
     ):
         assert names(message) == all_names(message), message.DESCRIPTOR.name
+
+
+def test_any_moment_keeps_its_microsecond() -> None:
+    for moment in (
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        THEN.astimezone(timezone(timedelta(hours=7))),
+    ):
+        sent = timestamp(moment)
+        assert sent is not None
+        assert sent.ToDatetime(UTC) == moment

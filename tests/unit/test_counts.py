@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
@@ -90,6 +91,55 @@ async def test_a_tenant_that_cannot_be_written_holds_up_no_other_for_good(
     store.failing.clear()
     await counting.flush()
     assert store.written["a"] == Counter(keys(*range(1_500)))
+
+
+async def test_what_comes_during_a_write_is_counted_once(
+    store: Store, counting: Counts[Key]
+) -> None:
+    """Also where the write fails, and both are written together the next time."""
+    coming = [keys(1, 2), keys(2, 3)]
+
+    def meanwhile(tenant_id: str) -> None:
+        if coming:
+            counting.add(tenant_id, coming.pop())
+
+    store.meanwhile = meanwhile
+    store.failing["a"] = TooLate("locked", reason="DEADLINE_EXCEEDED")
+    counting.add("a", keys(1))
+    await counting.flush()
+    store.failing.clear()
+    await counting.flush()
+    assert store.written["a"] == Counter({("ana", 1): 2, ("ana", 2): 2, ("ana", 3): 1})
+
+
+async def test_a_batch_that_is_being_written_is_not_lost_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class SlowStore(Store):
+        """Its writes take as long as they are let."""
+
+        begun, let = asyncio.Event(), asyncio.Event()
+
+        async def write(self, _: Connection, tenant_id: str, batch: Mapping[Key, int]) -> None:
+            self.begun.set()
+            await self.let.wait()
+            await super().write(_, tenant_id, batch)
+
+    monkeypatch.setattr(counts, "FLUSH_SECONDS", 0.0)
+    store = SlowStore()
+    counting = Counts(cast(Database, store), store.write, logger, "counts")
+    counting.add("a", keys(1))
+    await counting.start()
+    async with asyncio.timeout(30):
+        await store.begun.wait()
+        # One more comes in while the first is under way and the service is about to end.
+        counting.add("a", keys(2))
+        ending = asyncio.create_task(counting.stop())
+        await asyncio.sleep(0)
+        assert not ending.done()
+        store.let.set()
+        await ending
+    assert store.written["a"] == Counter(keys(1, 2))
 
 
 async def test_what_can_never_be_written_is_told_and_the_rest_goes_on(

@@ -206,6 +206,14 @@ def test_pods_can_do_little_and_drain() -> None:
             assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
+def test_autoscaling_needs_nothing_but_kubernetes() -> None:
+    """With a metric that nobody serves, Kubernetes adds replicas and never takes one away."""
+    scalers = [each for each in manifests() if each["kind"] == "HorizontalPodAutoscaler"]
+    assert len(scalers) == 2
+    for scaler in scalers:
+        assert [metric["type"] for metric in scaler["spec"]["metrics"]] == ["Resource"]
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_pod_starts_with_what_it_is_given(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings_class, field, port = SERVICES[name]

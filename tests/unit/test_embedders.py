@@ -45,6 +45,14 @@ async def test_offline_gives_unit_vectors_for_any_text() -> None:
         assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
 
 
+async def test_offline_vectors_are_the_same_in_every_process() -> None:
+    """Of one name, they are compared with those that are stored."""
+    embedder = OfflineEmbedder()
+    assert (embedder.name, embedder.dimensions, embedder.offline) == ("offline-hash-1", 512, True)
+    (vector,) = (await embedder.embed(["tea"])).vectors
+    assert np.flatnonzero(vector).tolist() == [38, 166, 222, 257, 286, 423, 506]
+
+
 async def test_offline_ranks_shared_words_above_others() -> None:
     for text, related, unrelated in [
         ("User prefers dark roast coffee", "What coffee does the user like?", "Rent is due in May"),
@@ -98,6 +106,8 @@ def test_factory_names_the_variable_to_set() -> None:
         ({"openai_api_key": "k", "embedding_model": "mine"}, "EMBEDDING_DIMENSIONS"),
         ({"openai_api_key": "k", "openai_base_url": "localhost:1"}, "OPENAI_BASE_URL"),
         ({"openai_api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
+        # The key is not repeated.
+        ({"openai_api_key": "sk-\u00e9"}, "^(?!.*sk-).*OPENAI_API_KEY"),
         ({"embedder": "onnx"}, "HITHERTO_ONNX_MODEL_DIR"),
         ({"embedder": "offline", "embedding_dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
     ]
@@ -123,6 +133,14 @@ def test_onnx_names_the_missing_file(file: str, tmp_path: Path) -> None:
     (folder / file).unlink()
 
     with pytest.raises(ValueError, match=file):
+        OnnxEmbedder(folder)
+
+
+def test_onnx_refuses_another_kind_of_pooling(tmp_path: Path) -> None:
+    folder = _tiny_export(tmp_path)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": false}')
+    with pytest.raises(ValueError, match="mean pooling"):
         OnnxEmbedder(folder)
 
 

@@ -71,6 +71,25 @@ class InterruptedLock:
         return taken
 
 
+def test_what_is_ignored_stays_so_and_another_thread_has_nothing_to_hold() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with signals_held():
+            assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    started = []
+
+    def start() -> None:
+        with signals_held():
+            started.append(True)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert started == [True]
+
+
 @pytest.mark.usefixtures("ending")
 def test_a_signal_while_a_child_is_looked_at_does_not_lock_it() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:

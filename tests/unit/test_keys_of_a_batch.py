@@ -74,3 +74,11 @@ async def test_an_outage_is_told_once_and_not_waited_for_by_everybody() -> None:
         with pytest.raises(KeyServiceUnavailable):
             await with_keys(cast(UserKeys, service), SCOPES, needing_the_last)
     assert service.asked == 32
+
+
+async def test_a_key_that_is_still_needed_and_gone_is_said_to_be_gone() -> None:
+    async def never() -> None:
+        raise KeyNeeded
+
+    with pytest.raises(KeyGone):
+        await with_keys(cast(UserKeys, Service(at_once=1)), SCOPES[:3], never)

@@ -8,7 +8,7 @@ import pytest
 
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database import lasting
-from hitherto_shared.database.lasting import vanishes
+from hitherto_shared.database.lasting import mount_of, vanishes
 from hitherto_shared.startup import StartupFailed, locate_database
 
 LAYER = "22 1 0:41 / / rw,relatime - overlay overlay rw,lowerdir=/a"
@@ -78,3 +78,15 @@ def test_a_service_says_what_to_set(  # type: ignore[no-untyped-def]
     for word in ("DATABASE_URL", "HITHERTO_DATA_DIR", "HITHERTO_REQUIRE_DATABASE_URL=false"):
         assert word in str(refused.value)
     assert not (tmp_path / "data").exists()
+
+
+def test_names_with_blanks_are_read_and_nothing_is_told_without_a_list(  # type: ignore[no-untyped-def]
+    machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(LAYER, r"31 22 8:2 / /data\040of\040ana rw - xfs /dev/sdb rw", container=True)
+    mount = mount_of(Path("/data of ana/x"))
+    assert mount is not None
+    assert mount.kind == "xfs"
+    monkeypatch.setattr(lasting, "_MOUNTS", tmp_path / "missing")
+    assert not vanishes(tmp_path, required=None)
+    assert vanishes(tmp_path, required=True)

@@ -68,6 +68,17 @@ def test_text_cannot_change_what_a_terminal_shows_elsewhere() -> None:
     )
 
 
+def test_an_exception_follows_without_its_message() -> None:
+    text = "secr" + "et"
+    try:
+        raise ValueError(text)
+    except ValueError:
+        told = formatted("failed", exc_info=sys.exc_info())
+    first, *others = told.splitlines()
+    assert (first.endswith("failed"), others[-1]) == (True, "ValueError")
+    assert "secret" not in told
+
+
 @pytest.mark.parametrize(("slow_seconds", "lines"), [(0.0, 1), (3600.0, 0)])
 async def test_only_a_slow_call_is_logged(
     caplog: pytest.LogCaptureFixture, slow_seconds: float, lines: int

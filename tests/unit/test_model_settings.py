@@ -110,6 +110,22 @@ def test_a_setting_that_cannot_be_used_is_named(read: object, variable: str, val
     assert "canary" not in told
 
 
+def test_the_headers_of_the_same_server_go_along(read: object) -> None:
+    settings = read(  # type: ignore[operator]
+        OPENAI_BASE_URL="http://h/v1",
+        HITHERTO_MODEL_HEADERS='{"api-key": "a", "X-B": "c"}',
+        HITHERTO_EMBEDDING_HEADERS='{"X-B": "d"}',
+    )
+    assert settings.embedding_server.headers == {"api-key": "a", "X-B": "d"}
+    with pytest.raises(ValidationError, match="not both"):
+        read(**AZURE, OPENAI_BASE_URL="http://h/v1")  # type: ignore[operator]
+
+
+def test_the_query_of_an_address_is_kept() -> None:
+    server = ModelServer("https://u:p@h/v1/?a=b#c")
+    assert str(server.address("/embeddings", "m")) == "https://h/v1/embeddings?a=b"
+
+
 def test_neither_keys_nor_headers_are_in_the_own_text(read: object) -> None:
     settings = read(  # type: ignore[operator]
         **AZURE, EMBEDDING_API_KEY="canary", HITHERTO_MODEL_HEADERS='{"api-key": "canary"}'

@@ -120,6 +120,14 @@ def test_what_is_no_file_is_told_with_its_setting(
     assert str(caught.value).startswith(f"{variable}: {path.parent}")
 
 
+def test_a_data_folder_that_is_none_is_told_by_its_own_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    settings = ExtractionSettings(data_dir=tmp_path / "file" / "data")
+    for load in (load_deployment_secret, load_hash_key, load_installation_signer):
+        with pytest.raises(ValueError, match=f"^HITHERTO_DATA_DIR: {tmp_path / 'file'}"):
+            load(settings)
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that another account can enter."""
@@ -150,6 +158,18 @@ def test_a_mounted_secret_may_be_open_to_our_group(open_folder: Path) -> None:
             read(path)
     finally:
         os.seteuid(before)
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    """As those of a Kubernetes volume are."""
+    path, link = tmp_path / "key", tmp_path / "link"
+    path.write_text("ab" * 32)
+    path.chmod(0o644)
+    link.symlink_to(path)
+    with pytest.raises(NotPrivate):
+        read(link)
+    path.chmod(0o600)
+    read(link)
 
 
 def test_the_passwords_of_the_embedded_database_are_private(tmp_path: Path) -> None:

@@ -37,9 +37,15 @@ def chosen(url: str) -> str | None:
 def test_the_variable_of_the_scheme_names_the_proxy(
     monkeypatch: pytest.MonkeyPatch, variable: str, url: str, expected: str | None
 ) -> None:
+    assert chosen(url) is None
     monkeypatch.setenv(variable, PROXY)
-
     assert chosen(url) == expected
+    # One may be given without a scheme, and that of the address goes before that of all.
+    monkeypatch.setenv(variable, "proxy.example:3128")
+    assert chosen(url) == expected
+    if variable != "ALL_PROXY":
+        monkeypatch.setenv("ALL_PROXY", "http://other.example:1")
+        assert chosen(url) == (expected or "http://other.example:1")
 
 
 @pytest.mark.parametrize(

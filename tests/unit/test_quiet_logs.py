@@ -8,9 +8,12 @@ import json
 import logging
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import errors
 
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.faults import described
 from hitherto_shared.telemetry import JsonFormatter, quiet_loop, without_message
 
 SECRET = "zqcanary"
@@ -64,3 +67,21 @@ async def test_what_nobody_caught_is_told_without_its_text(
     assert line["task"].endswith("forgotten")
     assert "in forgotten" in line["exception"]
     assert SECRET not in json.dumps(line)
+
+
+def test_a_drivers_error_is_described_without_rows_and_values(postgres: EmbeddedPostgres) -> None:
+    table = "CREATE TEMP TABLE t (a text UNIQUE CHECK (a <> 'no'))"
+    with psycopg.connect(postgres.conninfo(), autocommit=True) as connection:
+        connection.execute(table.replace("'no'", f"'{SECRET}'").encode())
+        for sqlstate, statement in {
+            "23514": f"INSERT INTO t VALUES ('{SECRET}')",
+            "23505": f"INSERT INTO t VALUES ('my{SECRET}'), ('my{SECRET}')",
+            "22P02": f"SELECT '{SECRET}'::integer",
+        }.items():
+            with pytest.raises(psycopg.Error) as caught:
+                connection.execute(statement.encode())
+            assert SECRET in str(caught.value)
+            told = described(caught.value)
+            assert SECRET not in told
+            assert f"SQLSTATE {sqlstate}" in told
+    assert described(OSError("no such file")) == "no such file"

@@ -91,6 +91,11 @@ def test_vectors_that_compare_spelling_count_half_unless_the_request_says_otherw
 def test_the_formula_is_the_documented_one() -> None:
     (item,) = rank([candidate(bm25=8.0, cosine=0.6, source_cosine=0.4)], None, {})
     assert item.score == pytest.approx((0.6 + 0.5 * 0.4 + 0.5) / (3.0 * 1.5))
+    # A weight of 0 silences a component, and the others share the scale.
+    alone = {**dict.fromkeys(Balanced.weights, 0.0), "semantic": 1.0}
+    (item,) = rank([candidate(bm25=5.0, cosine=0.5)], None, alone)
+    assert item.breakdown["keyword"] == 0.0
+    assert item.score == pytest.approx(0.5)
 
 
 def test_equal_scores_go_by_importance_then_newest() -> None:
@@ -182,7 +187,7 @@ def test_a_speaker_is_named_by_a_part_of_the_name() -> None:
     ]:  # fmt: skip
         intent = QueryIntent(now=NOW, names=frozenset(names))
         (said,) = Balanced().rank([message(1, speaker=speaker)], intent, {})
-        assert (said.breakdown["speaker"] > 0) is named
+        assert said.breakdown["speaker"] == (pytest.approx(0.2 / 6.0) if named else 0.0), speaker
 
 
 def test_the_most_recent_come_by_time_and_what_is_still_to_come_does_not() -> None:
@@ -214,6 +219,33 @@ def test_a_question_for_nothing_but_the_most_recent_is_answered_by_time_alone() 
     assert second.breakdown["semantic"] == second.breakdown["keyword"] == 0.0
     about = QueryIntent(now=NOW, most_recent=True)
     assert Balanced().rank([older, newest], about, {})[0].candidate is older
+
+
+def test_d5_the_most_recent_of_a_named_kind_are_counted_among_themselves() -> None:
+    """A question for "my last email" does not speak of tasks."""
+    mail, task = (
+        Candidate("document", UUID(int=n), NOW - timedelta(days=age), NOW, source_type=source)
+        for n, (source, age) in enumerate((("gmail", 30), ("jira", 1)))
+    )
+    mail.most_recent = task.most_recent = True
+    intent = QueryIntent(now=NOW, most_recent=True, source_types=frozenset({"gmail", "outlook"}))
+    first, second = Balanced().rank([task, mail], intent, {})
+    assert (first.candidate, second.score) == (mail, 0.0)
+    assert first.breakdown["date"] == pytest.approx(0.4 / 4.5)
+
+
+def test_only_memories_in_or_near_the_window_were_found_by_their_time() -> None:
+    inside, near, far = rank(
+        [
+            candidate(1, valid_from=MAY.start),
+            candidate(2, valid_from=MAY.end + timedelta(days=5)),
+            candidate(3, valid_from=MAY.end + timedelta(days=400)),
+        ],
+        MAY,
+        {},
+    )
+    assert (inside.timely, near.timely, far.timely) == (True, True, False)
+    assert inside.score > near.score > far.score
 
 
 def test_the_kind_of_content_that_was_named_is_preferred() -> None:

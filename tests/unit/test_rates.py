@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from hitherto_shared.errors import Exhausted
+from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.rpc.rates import BURST_SECONDS, MAX_KEYS, Buckets, Limits, Meter
 
 ANA = ("a", "ana")
@@ -30,6 +33,14 @@ def test_a_burst_passes_and_then_the_rate() -> None:
             passed += 1
     # Thirty seconds at five, and the burst.
     assert passed == pytest.approx(30 * 5 + BURST_SECONDS * 5, abs=1)
+
+
+def test_a_rate_below_one_in_a_burst_still_lets_one_pass() -> None:
+    clock = Clock()
+    buckets = Buckets("user_reads_per_second", 0.01, monotonic=clock)
+    assert buckets.wait(ANA) == 0.0
+    buckets.take(ANA, 1)
+    assert buckets.wait(ANA) == pytest.approx(100)
 
 
 def test_no_debt_lasts_longer_than_a_burst() -> None:
@@ -92,6 +103,14 @@ def test_people_are_counted_by_credential_or_by_request() -> None:
     assert spend(Meter(of, "b", "ana"), "ana") is None
 
 
+def test_only_ids_are_remembered_and_so_many_of_a_request() -> None:
+    of = limits(user_calls=1)
+    assert spend(Meter(of, "a", None), "x" * 1_000_000) is None
+    assert [len(key[1]) for key in of.user_calls._full_at] == [256]
+    assert spend(Meter(of, "a", None), *map(str, range(5_000))) is None
+    assert len(of.user_calls) == 1_001
+
+
 def test_bytes_are_shared_among_those_whom_a_request_names() -> None:
     of = limits(user_bytes=100)
     assert spend(Meter(of, "a", None), "ana", "bo", size=1_500) is None
@@ -117,3 +136,19 @@ async def test_each_item_of_a_stream_counts_as_a_call_of_its_tenant_and_user(
     assert spend(Meter(of, "b", credential), "ana") is None
     # Others of the tenant are refused by the limits of the tenant only.
     assert spend(Meter(of, "a", None), "bo") == (limit if limit.startswith("tenant") else None)
+
+
+async def test_items_of_a_stream_wait_and_what_is_limited_is_counted() -> None:
+    def counted(effect: str) -> float:
+        labels = {"limit": "tenant_calls", "effect": effect, "tenant": ""}
+        return REGISTRY.get_sample_value("hitherto_rate_limits_total", labels) or 0.0
+
+    refused, delayed = counted("refused"), counted("delayed")
+    meter = Meter(limits(tenant_calls=50), "a", None)
+    began = time.monotonic()
+    for _ in range(int(50 * BURST_SECONDS) + 20):
+        await meter.item(["ana"], 1)
+    assert time.monotonic() - began > 0.3
+    assert (counted("refused"), counted("delayed") > delayed) == (refused, True)
+    assert spend(meter) == "tenant_calls"
+    assert counted("refused") == refused + 1

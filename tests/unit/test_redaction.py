@@ -11,7 +11,7 @@ import pytest
 
 from hitherto_shared import long_json
 from hitherto_shared.errors import InvalidRequest
-from hitherto_shared.long_json import LONG, MAX_VALUES, loads
+from hitherto_shared.long_json import LONG, MAX_VALUES, TooManyValues, loads
 from hitherto_shared.text.redaction import count_marked, redact_named, redact_text
 from hitherto_shared.validation import Checks
 from tests.unit.secret_samples import SECRETS, harmless, secrets_in_text
@@ -87,6 +87,12 @@ def test_what_is_no_json_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(long_json, "LONG", 1)
     with pytest.raises((ValueError, RecursionError)):
         loads(text)
+
+
+def test_more_values_than_anybody_asks_for_are_not_read() -> None:
+    assert len(loads(f"[{'0,' * (MAX_VALUES - 1)}0]")) == MAX_VALUES
+    with pytest.raises(TooManyValues):
+        loads(f"[{'0,' * (MAX_VALUES + 1)}0]")
 
 
 def test_others_have_their_turn() -> None:

@@ -15,12 +15,13 @@ import pytest
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_retrieval.render.tokens import counter
-from hitherto_shared.models import Entity, Message, Profile, SourceRef
+from hitherto_shared.models import NEUTRAL_TITLE, Entity, Message, Profile, SourceRef
 from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
 
 COUNT = counter("o200k_base")
 TODAY = date(2026, 11, 22)
 CUSTOM = "{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}"
+UNSEEN = "\u200b \u2060"
 DAY = re.compile(r"\b2026-\d{2}-\d{2}\b")
 
 
@@ -428,3 +429,138 @@ def test_what_the_profile_or_an_answer_says_is_not_pinned_again() -> None:
         # Another message only seems to say it.
         elsewhere = RelevantItem.of_message(message(2, "I restore an old boat on the Douro."), 0.9)
         assert block(found(elsewhere, memories=pinned), template).text.count("old boat") == 2
+
+
+def test_many_things_are_told_in_the_order_of_time_and_by_the_user() -> None:
+    asked = [(3, "I booked the room.", "user"), (1, "I asked the band.", "user")]
+    answer = (2, "A band needs a stage, and a room needs chairs.", "assistant")
+    items = [
+        RelevantItem.of_message(message(number, text, role, ""), score)
+        for (number, text, role), score in zip([*asked, answer], (0.9, 0.8, 0.7), strict=True)
+    ]
+
+    def printed(**how: bool) -> list[int]:
+        text = block(found(*items, stops=True, **how)).text
+        places = [text.find(each) for _, each, _ in (*asked, answer)]
+        return sorted((n for n, at in enumerate(places) if at >= 0), key=lambda n: places[n])
+
+    assert printed() == [0, 1, 2]
+    assert printed(broad=True) == [1, 0]
+    assert printed(broad=True, addressed=True) == [1, 2, 0]
+
+
+def test_what_may_replace_a_line_comes_before_it_whatever_it_is_worth() -> None:
+    older = RelevantItem.of_memory(memory(1, "fact", "A melonpan costs 4 dollars"), 0.9)
+    later = memory(2, "fact", "Since August it is six", may_replace=[UUID(int=1)])
+    text = block(found(older, RelevantItem.of_memory(later, 0.1), stops=True)).text
+    assert 0 < text.find("August") < text.index("4 dollars")
+    alone = RelevantItem.of_memory(replace(later, may_replace=()), 0.1)
+    assert "August" not in block(found(older, alone, stops=True)).text
+
+
+def test_a_day_alone_is_of_one_conversation_only() -> None:
+    """Three conversations of one day, in both parts of the list."""
+    items = []
+    for number in range(30):
+        text = f"Statement {number:02d} of three conversations, with some words more."
+        said = replace(message(1, text), conversation_id=f"c{number % 3}")
+        items.append(RelevantItem.of_message(said, 0.9 - number / 200))
+    known = [summary("c0", "Moving house", "On it."), summary("c1", "The boat", "On it.")]
+    above, of = "", dict[str, list[int]]()
+    for line in lines(found(*items, titled=known)):
+        if line.startswith("- Bao"):
+            of.setdefault(above, []).append(int(line.split()[3]))
+        else:
+            above = line
+    assert {"In “Moving house”, 2026-01-02:", "In “The boat”, 2026-01-02:"} <= set(of)
+    for numbers in of.values():
+        assert len({number % 3 for number in numbers}) == 1, of
+    assert sorted(number for numbers in of.values() for number in numbers) == list(range(30))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_value_of_the_profile_says_on_which_day_it_was_last_said(template: str) -> None:
+    def said_of(path: tuple[str, ...], at: datetime) -> dict[str, object]:
+        return {"path": list(path), "said_at": at.isoformat()}
+
+    late = datetime(2026, 8, 21, 23, tzinfo=UTC)
+    projects, home = ("current_projects",), ("facts", "personal", "location")
+    profile = Profile(
+        "u1",
+        current_projects=["Boat", "House"],
+        facts={"personal": {"name": "Ana", "location": "Porto"}},
+        sources={
+            "facts.personal.location": said_of(home, SAID),
+            "current_projects#House": said_of(projects, late),
+            "current_projects#Boat": said_of(projects, SAID),
+        },
+    )
+    context = found(profile=profile, zone=ZoneInfo("Asia/Tokyo"))
+    text = block(context, template).text
+    for line in (
+        "Location: Porto (2026-03-14)",
+        "Current Projects: Boat, House (2026-08-22)",
+        "Name: Ana\n",
+    ):
+        assert line in text
+    assert not DAY.search(block(replace(context, today=None), template).text)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_day_that_a_memory_names_is_not_added_again(template: str) -> None:
+    rode = memory(1, "fact", "Rode 100 km (2026-03-14).")
+    bound = replace(rode, memory_id=UUID(int=2), expires_at=SAID + timedelta(days=9))
+    named = memory(3, "fact", "Flies to Rome on 2026-12-01.")
+    text = block(
+        found(*(RelevantItem.of_memory(each, 0.9) for each in (rode, bound, named))), template
+    ).text
+    assert "Rode 100 km (2026-03-14).\n" in text
+    assert "Rode 100 km (2026-03-14). (2026-03-14 until 2026-03-23)" in text
+    assert "Flies to Rome on 2026-12-01. (2026-03-14)" in text
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_has_no_words_has_no_line(template: str) -> None:
+    context = found(
+        RelevantItem.of_memory(memory(1, "fact", UNSEEN), 0.9),
+        RelevantItem.of_message(message(1, UNSEEN), 0.8),
+        RelevantItem("gmail", UNSEEN, UNSEEN, at=SAID, score=0.7),
+        RelevantItem.of_summary(summary("c9", UNSEEN, UNSEEN), 0.6),
+        RelevantItem.of_memory(memory(3, "fact", "Has a cat."), 0.5),
+        memories=[memory(2, "preference", UNSEEN)],
+    )
+    printed = block(context, template)
+    assert "Has a cat." in printed.text
+    assert len(DAY.findall(printed.text)) == 2, "today, and the day of that line"
+    assert printed.memory_ids == (UUID(int=3),)
+
+
+def test_numbers_have_no_gaps_where_lines_were_passed_over() -> None:
+    for budget in (900, 1_500, 3_000):
+        wishes = [memory(800 + n, "preference", f"Likes tea {n}.") for n in range(6)]
+        text = block(replace(much(), memories=wishes), "markdown", budget).text
+        numbers = [int(number) for number in re.findall(r"(?m)^(\d+)\. ", text)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert numbers
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_conversation_that_nothing_is_known_of_is_not_told(template: str) -> None:
+    nothing = summary("c3", NEUTRAL_TITLE, "")
+    context = found(
+        RelevantItem.of_message(message(3, "Hello."), 0.9),
+        RelevantItem.of_summary(nothing, 0.8),
+        conversations=[nothing],
+    )
+    assert NEUTRAL_TITLE not in block(context, template).text
+
+
+def test_a_long_line_is_no_better_for_its_length() -> None:
+    short, long = "Lives in Porto.", "Once upon a time " * 25
+    for scores, told in (((0.50, 0.49), short), ((0.9, 0.2), "Once upon")):
+        texts = zip((long, short), scores, strict=True)
+        items = [
+            RelevantItem.of_message(message(number, text), score)
+            for number, (text, score) in enumerate(texts, 1)
+        ]
+        assert told in block(found(*items), max_tokens=130).text, scores

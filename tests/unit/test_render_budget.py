@@ -102,6 +102,15 @@ def test_one_over_long_memory_is_shortened_and_does_not_take_everything() -> Non
     assert [line for line in block.text.splitlines() if line.endswith("…")] == [first]
 
 
+def test_ordinary_lines_are_never_cut() -> None:
+    context = PromptContext(memories=[memory(n, "fact", "word " * 36) for n in range(9)])
+    for budget in range(50, 400, 7):
+        assert "…" not in printed(context, "about_the_user", budget).text, budget
+    block = printed(PromptContext(memories=[memory(1, "fact", "word " * 400)]), "markdown", 150)
+    assert "…" in block.text
+    assert 100 < block.tokens <= 150
+
+
 def test_no_line_tells_only_what_stands_around_a_memory() -> None:
     doubt = {"since": SAID.isoformat(), "reason": "she may have moved away since then " * 5}
     known = [memory(1, "fact", "word " * 400, origin="assistant", doubt=doubt, valid_to=SAID)]

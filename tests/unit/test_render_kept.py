@@ -149,3 +149,14 @@ def test_a_block_with_another_fence_is_the_block_rendered_anew(count: CountToken
             again.add((template, custom if template == "custom" else ""))
             assert fenced == block(fence_id, 22)
     assert len(again) == len(TEMPLATES) + 3
+
+
+def test_what_is_kept_of_an_item_has_a_limit() -> None:
+    """Styles replace each other; those of users with many time zones do not add up."""
+    chance = random.Random(2)
+    items = [replace(item, memo={}) for item in things(chance)]
+    for _ in range(60):
+        given, template = context(chance, items), chance.choice(TEMPLATES[:-1])
+        render(given, template, 4_000, annotate=chance.random() < 0.5, fence_id=FENCE_ID)
+    kept = [line for item in items for line in (item.memo or {}).values()]
+    assert max(len(lines) for lines in kept if isinstance(lines, dict)) <= 2

@@ -11,9 +11,11 @@ from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_shared.models import Memory, Profile
 from tests.unit.render_samples import (
     FENCE_ID,
+    entity,
     full_context,
     memory,
     nine_line_context,
+    summary,
 )
 
 BUILT_IN = [template for template in TEMPLATES if template != "custom"]
@@ -162,6 +164,37 @@ About Redis.
 - Q4 Budget (project)
 {CLOSE}"""
     )
+
+
+def test_relevant_context_has_five_items_of_500_characters_and_ten_entities() -> None:
+    """Document 003."""
+    long = "word " * 300
+    mails = [RelevantItem("gmail", f"Mail {n}", long) for n in range(5)]
+    context = PromptContext(
+        relevant=[
+            RelevantItem("gdrive", "With", long, summary="In short."),
+            *mails,
+            RelevantItem.of_memory(memory(50, "fact", "Relevant, but sixth or later.")),
+        ],
+        entities=[entity(n, f"Name {n}", "person") for n in range(12)],
+    )
+    text = printed(context, "relevant_context")
+    assert "[GDRIVE] With\nIn short.\n---" in text
+    assert (text.count("[GMAIL] Mail"), text.count(" (person)")) == (4, 10)
+    assert f"[GMAIL] Mail 0\n{long[:500]}…\n---" in text
+    assert "- [FACT] Relevant, but sixth or later." in text
+
+
+def test_the_latest_conversation_is_in_the_block_for_a_follow_up_question() -> None:
+    """Document 001, use case 2: "Còn trong Node.js thì sao?" needs the Python conversation."""
+    context = PromptContext(
+        memories=[memory(n, "fact", f"Statement number {n} " + "x" * 60) for n in range(1, 41)],
+        conversations=[summary("c1", "Python", "Sort array trong Python.")],
+    )
+    for template in BUILT_IN:
+        block = render(context, template, 500, fence_id=FENCE_ID)
+        assert "- Python: Sort array trong Python." in block.text, template
+        assert len(block.memory_ids) < 40, template
 
 
 def test_relevant_memories_come_first_and_nothing_comes_twice() -> None:

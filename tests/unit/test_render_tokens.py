@@ -195,6 +195,20 @@ def test_other_braces_and_format_signs_are_plain_text() -> None:
     text = "{user} {0} %s ${HOME} {% if x %} {{memories}}"
     block = printed(PromptContext(memories=[memory(1, "fact", "Tea.")]), text)
     assert body(block) == "{user} {0} %s ${HOME} {% if x %} - [FACT] Tea."
+    # A value is never filled in as a placeholder.
+    context = PromptContext(
+        memories=[memory(1, "fact", "{{memories}}"), memory(2, "fact", "{{entities}}")]
+    )
+    assert body(printed(context, "{{memories}}")) == "- [FACT] {{memories}}\n- [FACT] {{entities}}"
+
+
+def test_relevant_memories_stand_where_relevant_stands_and_only_there() -> None:
+    block = printed(full_context(), "{{relevant}}\n==\n{{memories}}")
+    relevant, memories = body(block).split("\n==\n")
+    assert relevant.startswith("- [PROBLEM] Docker")
+    assert "- [GMAIL] Q4 Budget" in relevant
+    assert "Docker" not in memories
+    assert memories.startswith("- [FACT]")
 
 
 def test_an_unusable_template_is_explained_and_refused() -> None:

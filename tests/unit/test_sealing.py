@@ -97,6 +97,10 @@ def test_several_consistency_tokens_count_as_the_latest() -> None:
     places = ("0/9", "1/A", "0/FFFFFFFF")
     given = [tokens.make(Position(lsn, "00000001", "7"), "a") for lsn in places]
     assert tokens.open(" ".join(given), "a") == Position("1/A", "00000001", "7")
+    # From both sides of a failover: no standby is sure to show both.
+    given[-1] = tokens.make(Position("0/9", "00000002", "7"), "a")
+    found = tokens.open(" ".join(given), "a")
+    assert (found.database == "7", int(found.timeline, 16)) == (False, 0)
     for bad in ([*given, "x"], [*given, ""], [" "], given * 6):
         with pytest.raises(InvalidRequest) as caught:
             tokens.open(" ".join(bad), "a")

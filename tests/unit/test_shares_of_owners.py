@@ -12,7 +12,7 @@ from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import Exhausted
 from hitherto_shared.offloading import in_thread
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES, Bodies
-from hitherto_shared.rpc.slots import CallSlots
+from hitherto_shared.rpc.slots import HEALTH_CALLS, HEALTH_CALLS_OF_A_HOST, CallSlots, HealthSlots
 from hitherto_shared.shares import FairQueue, Owner, Shares, Turns, work_for
 
 ANA, BO, BACKEND = Owner("a", "ana"), Owner("a", "bo"), Owner("a")
@@ -34,6 +34,11 @@ def test_a_person_has_a_share_of_the_share_of_its_tenant() -> None:
     assert shares.lacking(Owner("c")) == "all"
     shares.give_back(ANA, 2)
     assert (shares.lacking(ANA, 2), shares.lacking(ANA, 3)) == ("", "all")
+    # However small the shares, everybody may hold one.
+    small = Shares(3, 0.1, 0.1)
+    assert not small.lacking(ANA)
+    small.take(ANA)
+    assert (small.lacking(ANA), small.lacking(OTHER)) == ("tenant", "")
 
 
 def test_rounds_go_from_tenant_to_tenant_and_in_each_from_person_to_person() -> None:
@@ -117,6 +122,27 @@ def test_a_person_takes_its_share_of_the_slots_of_calls() -> None:
         with slots.place(BACKEND), slots.place(BO), slots.place(OTHER):
             pass
     with slots.place(ANA), slots.place(ANA):
+        pass
+
+
+def test_row_70_one_host_leaves_health_watches_to_others() -> None:
+    slots = HealthSlots()
+    held = []
+    for number in range(HEALTH_CALLS_OF_A_HOST):
+        held.append(slots.place(f"ipv4:10.0.0.1:{number}", watch=True))
+        held[-1].__enter__()
+    with pytest.raises(Exhausted), slots.place("ipv4:10.0.0.1:9999", watch=True):
+        pass
+    with slots.place("ipv4:10.0.0.1:9999", watch=False):
+        pass
+    for number in range(HEALTH_CALLS - HEALTH_CALLS_OF_A_HOST):
+        held.append(slots.place(f"ipv4:10.0.0.2:{number}", watch=True))
+        held[-1].__enter__()
+    with pytest.raises(Exhausted), slots.place("ipv4:10.0.0.3:1", watch=True):
+        pass
+    for each in held:
+        each.__exit__(None, None, None)
+    with slots.place("ipv4:10.0.0.1:1", watch=True):
         pass
 
 

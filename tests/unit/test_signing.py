@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from hitherto_shared.signing import BrokenSignature, key_id_of, load_signer, read_public_key, verify
 from hitherto_shared.user_hash import user_hash
@@ -37,7 +39,23 @@ def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["signing_key.pem"]
 
 
-@pytest.mark.parametrize("text", [b"", b"not a key", b"-----BEGIN PRIVATE KEY-----\n"])
+def test_the_public_half_is_read_from_either_file(tmp_path: Path) -> None:
+    path, public = tmp_path / "signing_key.pem", tmp_path / "public.pem"
+    signer = load_signer(path)
+    key = serialization.load_pem_private_key(path.read_bytes(), None).public_key()
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    public.write_bytes(key.public_bytes(serialization.Encoding.PEM, form))
+    assert read_public_key(path) == read_public_key(public) == signer.public_key
+
+
+OF_ANOTHER_KIND = generate_private_key(SECP256R1()).private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"not a key", b"-----BEGIN PRIVATE KEY-----\n", OF_ANOTHER_KIND]
+)
 def test_other_files_are_refused_and_left_alone(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "key"
     path.write_bytes(text)

@@ -54,6 +54,12 @@ def test_what_goes_wrong_is_told_without_its_words(
     assert info.domain == "hitherto"
 
 
+def test_a_database_that_only_refuses_writes_is_not_called_unreachable() -> None:
+    told = as_hitherto_error(sql_errors.ReadOnlySqlTransaction(SECRET), "request-1")
+    assert told.reason == "DATABASE_UNAVAILABLE"
+    assert "accepts no writes" in told.message
+
+
 def test_the_cause_of_a_fault_is_not_told_either(caplog: pytest.LogCaptureFixture) -> None:
     try:
         try:

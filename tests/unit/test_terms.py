@@ -96,6 +96,9 @@ def test_a_question_drops_stop_words_and_repetitions() -> None:
     assert query_terms("What did I do in the park, the big park?") == ["park", "big"]
     assert query_terms("Tôi có con mèo nào không?") == ["con", "mèo", "meo"]
     assert query_terms(unicodedata.normalize("NFD", "của tôi là gì mèo")) == ["mèo", "meo"]
+    # A question of stop words keeps them.
+    for query in ("who are you", "What is it?", "tôi là gì", "The Who"):
+        assert query_terms(query), query
 
 
 def test_no_words_are_no_terms() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hitherto_retrieval.suggestions import suggest
+from hitherto_retrieval.suggestions import recent_topics, suggest
 from hitherto_shared.models import Summary
 from hitherto_shared.text.bm25 import TermPostings, score
 from hitherto_shared.text.terms import count_terms, looked_up_terms, query_terms
@@ -93,3 +93,9 @@ def test_three_of_the_last_five_conversations_each_once() -> None:
     many = [summary("ongoing", f"ask about {n}", "Ask about 0") for n in range(9)]
     assert suggest(many, 3) == ["ask about 0", "ask about 1", "ask about 2"]
     assert len(suggest(many, 50)) == 5
+    assert suggest([summary("ongoing", "x" * 101, "é" * 100, "")], 3) == ["é" * 100]
+    told = [
+        summary("ongoing", topics=("Bánh mì", "travel"), technical=("Docker",)),
+        summary("ongoing", topics=("banh mi", "docker")),
+    ]
+    assert recent_topics(told) == ["Bánh mì", "travel", "Docker"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from hitherto_extraction.pipeline.selection import entities_named, tags_named, within
+from hitherto_extraction.pipeline.selection import entities_named, joined, tags_named, within
 from hitherto_extraction.storage.mentioned import EntityNames
 from hitherto_shared.model_api import estimate_tokens
 from hitherto_shared.text.normalise import fold
@@ -12,6 +12,11 @@ from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known
 
 A, B, C, D = (UUID(int=n) for n in range(1, 5))
+
+
+def test_what_stands_in_several_lists_comes_first() -> None:
+    assert joined([[A, B, C], [C], []])[0] == C
+    assert joined([[A], [B], [D]]) == [A, B, D]
 
 
 def names(*spellings: str) -> list[EntityNames]:

@@ -127,6 +127,15 @@ def test_row_67_fifty_repeats_are_one_quarantined_memory_with_their_sources() ->
     plan = planned(near=[waiting], new=[new(content=ORDER, importance=1.0, source_ids=("m2",))])
     assert (plan.creations, plan.rewrites, plan.mentions) == ([], [], [])
     assert {memory_id for memory_id, _ in plan.sources} == {E1}
+    plan = planned(new=[new(0, OVERRIDE), new(1, OVERRIDE, source_ids=("m2",))])
+    assert [made.status for made in plan.creations] == ["quarantined"]
+
+
+def test_h5_what_a_review_let_through_is_not_quarantined_again() -> None:
+    approved = known(content=ORDER, origin="assistant")
+    plan = planned(near=[approved], new=[new(content=ORDER, source_ids=("m2",))])
+    assert (plan.creations, plan.rewrites) == ([], [])
+    assert plan.sources
 
 
 def test_what_the_user_says_leaves_quarantine_under_its_id() -> None:

@@ -165,6 +165,11 @@ def read(**lists: Any) -> Proposals:
     return read_reply(json.dumps(lists), SHOWN)
 
 
+def test_a_reason_is_cut() -> None:
+    found = read(doubtful=[{"id": "e1", "because": "e2", "reason": "x" * 1_000}])
+    assert len(found.doubtful[0].reason) == 200
+
+
 def test_ids_may_stand_in_brackets() -> None:
     found = read(
         same=[{"keep": "[e1]", "others": ["e2"]}],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.pipeline.profile import MAX_BYTES
 from hitherto_extraction.pipeline.profile_changes import ValueChange
 from hitherto_extraction.rollback import profile as of_profile
 from hitherto_extraction.rollback.replay import replay
@@ -113,7 +115,7 @@ def test_a_lower_voice_stands_alone_and_an_order_waits_for_review() -> None:
 
 def test_nothing_is_closed_by_what_is_gone() -> None:
     for gone, status in [((), "contradicted"), ((OTHER,), "active")]:
-        words = {
+        words: dict[str, Any] = {
             "status": "contradicted",
             "valid_to": NOON.isoformat(),
             "superseded_by": str(OTHER),
@@ -121,9 +123,14 @@ def test_nothing_is_closed_by_what_is_gone() -> None:
         closed = StoredStatement(
             UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
         )
-        held = replay([version(1), version(2)], [said(1), closed], gone=gone)
-        assert held is not None, gone
-        assert held["status"] == status
+        # As statements tell it now, and from before all endings were named.
+        for versions, spoken in (
+            ([version(1), version(2)], [said(1), closed]),
+            ([version(1)], [said(1, **words)]),
+        ):
+            held = replay(versions, spoken, gone=gone)
+            assert held is not None, gone
+            assert held["status"] == status
 
 
 def test_what_came_late_ends_by_the_first_that_is_left() -> None:
@@ -187,6 +194,34 @@ def of(number: int, job: int | None = 1, **fields: Any) -> StoredVersion:
     return StoredVersion(number, UUID(int=job) if job else None, NOON, content(**fields))
 
 
+def test_a_hand_keeps_what_it_gave_and_nothing_that_was_there() -> None:
+    poison: dict[str, Any] = {
+        "current_projects": ["poison"],
+        "facts": {"personal": {"role": "king"}},
+    }
+    given: dict[str, Any] = {
+        "current_projects": ["poison", "mine"],
+        "facts": {"personal": {"role": "king", "name": "Ana"}},
+    }
+    versions = [of(1, **poison), of(2, None, **given, access_level="board")]
+    profile = rebuilt(versions, [patched(1, **poison, taken=True)])
+    assert list(profile.current_projects) == ["mine"]
+    assert profile.facts == {"personal": {"name": "Ana"}}
+    assert profile.access_level == "board"
+    # No shells are left of what is gone.
+    assert rebuilt(versions[:1], [patched(1, **poison, taken=True)]).facts == {}
+
+
+def test_a_profile_that_would_become_too_large_loses_its_oldest_values() -> None:
+    """A large value comes back where a small one took its place, beside what a hand added."""
+    large, more = {"story": "x" * 40_000}, {"story": "short", "notes": "y" * 40_000}
+    versions = [of(1, facts=large), of(2, facts={"story": "short"}), of(3, None, facts=more)]
+    short = patched(2, facts={"story": "short"}, hours=1, taken=True)
+    profile = rebuilt(versions, [patched(1, facts=large), short])
+    assert len(json.dumps(profile.facts)) <= MAX_BYTES
+    assert "notes" in profile.facts
+
+
 def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
     """Nothing is cut out of sentences: the newest entry of the sources that are left stands."""
     first, second = "The user grows roses", "The user grows roses with Lan"
@@ -218,6 +253,35 @@ def test_a_request_to_forget_is_taken_back_too() -> None:
         held = replay([version(1), version(2, status="forgotten")], [said(1), asked])
         assert held is not None, taken
         assert (held["status"], held["content"]) == (status, "The user likes jazz")
+    # It comes back only by what was said after the request.
+    asked = replace(asked, taken=False)
+    versions = [version(1), version(2, status="forgotten"), version(3)]
+    for hours, suspect, status in (
+        (-1, False, "forgotten"),
+        (30, False, "active"),
+        (30, True, "forgotten"),
+    ):
+        held = replay(versions, [said(1), asked, said(3, hours=hours, suspect=suspect)])
+        assert held is not None
+        assert held["status"] == status, (hours, suspect)
+
+
+def test_row_72_a_repetition_in_other_words_states_it_alone_once_the_first_is_gone() -> None:
+    other = "The user is fond of jazz"
+    repeated = replace(said(2, other, hours=1, made=False, repeats=True), version=1)
+    for taken, told in ((False, "The user likes jazz"), (True, other)):
+        held = replay([version(1)], [said(1, taken=taken), repeated])
+        assert held is not None
+        assert held["content"] == told
+
+
+def test_words_of_a_hand_hold_from_its_version_on_when_their_source_is_taken() -> None:
+    later = NOON + timedelta(days=30)
+    versions = [version(1), version(2, None, content="The user likes opera", valid_from=later)]
+    held = replay(versions, [said(1, taken=True)])
+    assert held is not None
+    assert (held["content"], held["valid_from"]) == ("The user likes opera", later)
+    assert held["origin"] == "user"
 
 
 def changed(number: int, path: str, value: Any, *, ended: bool = False, **more: Any) -> Any:

@@ -40,6 +40,8 @@ def test_d6_other_languages_and_several_kinds() -> None:
         ("최근 이메일을 보여줘", EMAIL),
         ("회의에서 받은 파일들은?", MEETING | DOCUMENT),
         ("What did the emails say about the tickets?", EMAIL | TASK),
+        # A second word counts beside one that only looks alike.
+        ("Which mail gave me her email address?", EMAIL), ("thư của thư viện", EMAIL),
     ]:  # fmt: skip
         assert named(question) == sources
 

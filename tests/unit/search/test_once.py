@@ -123,6 +123,12 @@ def test_what_the_assistant_did_not_know_does_not_come_back(
     assert kept(asked, reply, "Ada") == ["m1", "m2", "m3"]
 
 
+def test_siblings_learnt_from_one_message_never_hide_each_other() -> None:
+    said_of_cars = ["Bao bought a new Prius.", "Bao sold the old Prius.", "Bao bought a new Prius."]
+    hits = [fact(number, text, 1) for number, text in enumerate(said_of_cars, 1)]
+    assert names(each_once(hits, 9)) == [UUID(int=1), UUID(int=2), UUID(int=3)]
+
+
 def test_what_has_no_source_stays() -> None:
     outline = Hit(summary("c1", "Talk", "All of it."), 0.5)
     hits = [said(1), outline, learnt(1), learnt(2)]

@@ -24,6 +24,8 @@ def asks(question: str, words: RecencyWords = WORDS) -> bool:
 
 def test_d5_questions_for_the_most_recent_items() -> None:
     for question in [
+        # A time beside the request does not hide it.
+        "my last email of last week", "last March, what was the latest document?",
         "my last email from Sarah", "LAST EMAIL", "Show me the latest documents",
         "recent documents", "What are the most recent tickets?", "What is the newest file?",
         "at the last meeting", "How long was my last call?", "Who did I talk to last?",
@@ -111,6 +113,8 @@ def test_questions_how_things_stand() -> None:
     ]:  # fmt: skip
         assert words_for_the_present(readable(question))
         assert not asks(question)
+    for question in ["Where does she live?", "What do I know?", "a snowy day", "current account"]:
+        assert not words_for_the_present(readable(question))
 
 
 def test_the_words_for_the_present_are_not_looked_up() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -84,6 +85,17 @@ def test_d4_freshness_falls_to_0_in_a_year() -> None:
         assert only(item(happened_at=NOW - age)).breakdown["recency"] == pytest.approx(recency)
 
 
+def test_d4_sources_have_their_documented_priority() -> None:
+    for source, priority in [
+        ("gmail", 0.10), ("outlook", 0.10), ("gdrive", 0.08), ("onedrive", 0.08), ("jira", 0.07),
+        ("calendar", 0.05), ("wiki", 0.0), ("", 0.0),
+    ]:  # fmt: skip
+        found = only(item(kind="document", source_type=source)).breakdown["source_priority"]
+        assert found == pytest.approx(priority), source
+    for nothing in (-0.7, math.nan):
+        assert only(item(cosine=nothing)).score == 0.0
+
+
 def test_d4_a_weight_is_the_most_its_component_adds() -> None:
     one = item(
         kind="document", source_type="jira", happened_at=NOW, cosine=0.5, entities=1, text_rank=1
@@ -112,6 +124,22 @@ def test_f2_episodic_items_score_by_common_words_and_recency() -> None:
     assert {name for name, part in ranked.breakdown.items() if part} == {"keyword", "recency"}
     assert only(item(kind="summary"), intent).score == 0.0
     assert only(item(kind="summary", words="noi"), INTENT).score == 0.0
+    summary = item(kind="summary", words="Hà Nội, what did", happened_at=NOW)
+    assert only(summary, intent).score == pytest.approx(0.35)
+    capped = only(summary, intent, keyword=0.8)
+    assert capped.score == 0.5
+    assert capped.breakdown["cap"] == pytest.approx(0.5 - 0.95)
+
+
+def test_ties_go_by_importance_then_the_newest_then_the_key() -> None:
+    important = item(9, importance=0.9)
+    newer = item(8, importance=0.5, created_at=NOW)
+    older = item(7, importance=0.5, created_at=NOW - timedelta(days=1))
+    kinds = [item(1, "document"), item(1), item(2), item(1, "message"), item(1, "summary")]
+    expected = [important, newer, older, *kinds]
+    for seed in range(9):
+        shuffled = random.Random(seed).sample(expected, len(expected))
+        assert [r.candidate for r in RANKING.rank(shuffled, INTENT, {})] == expected
 
 
 def test_d5_d6_episodic_items_are_left_out_where_something_else_was_asked_for() -> None:
@@ -156,6 +184,7 @@ def test_d5_the_most_recent_come_first_by_time_with_0_9() -> None:
 def test_d5_the_fixed_score_is_a_weight_and_0_does_without_it() -> None:
     recent = item(most_recent=True, cosine=0.5)
     assert only(recent, RECENT, temporal=0.4).score == 0.4
+    assert only(recent).breakdown["temporal"] == 0.0
     assert only(recent, RECENT, temporal=0.0).score == pytest.approx(0.25)
     strong = item(2, cosine=1.0, happened_at=NOW, entities=3)
     assert RANKING.rank([recent, strong], RECENT, {"temporal": 0.0})[0].candidate is strong
@@ -171,6 +200,7 @@ def test_d5_a_named_time_brings_what_was_said_then_to_the_front() -> None:
     assert ranked[0].breakdown["date"] == 0.4
     assert ranked[1].breakdown["date"] == pytest.approx(0.0, abs=1e-9)
     assert only(inside, intent, date=0.0).score == only(inside).score
+    assert (ranked[0].timely, ranked[1].timely, only(inside).timely) == (True, False, False)
 
 
 _moments = st.datetimes(

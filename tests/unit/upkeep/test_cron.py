@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.upkeep.schedules import Cron
+from hitherto_extraction.upkeep.schedules import Cron, read_line
 from hitherto_shared.config import describe
 
 SUNDAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -30,6 +30,11 @@ def test_the_latest_and_the_next_moment() -> None:
         cron = Cron(line)
         assert cron.latest(at(until)) == at(latest)
         assert cron.next(at(until)) == at(after)
+
+
+def test_off_is_never() -> None:
+    assert [read_line(line) for line in ("off", " OFF ", "")] == [None] * 3
+    assert read_line("0 3 * * *") is not None
 
 
 def test_days_of_the_week_begin_on_sunday() -> None:
