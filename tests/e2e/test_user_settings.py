@@ -164,18 +164,20 @@ class TestMemoryOff:
         await learn(services, talk("I work as a pilot.", conversation="c3", at=NOON))
         assert any("pilot" in m.content for m in await memories(services))
 
+    @pytest.mark.parametrize("off", ["memory_enabled", "learning_enabled"])
     async def test_h1_a_job_that_is_asking_the_model_discards_its_answer(
-        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
+        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str, off: str
     ) -> None:
         """The answer comes, and is not written down."""
         model.queue(SlowDrip(seconds=0.05, size=8))
         (job_id,) = await submit(modelled, talk("canary:late", at=NOON))
         async with asyncio.timeout(180):
             await model.called(1)
-        await choose(modelled, memory_enabled=False)
+        switches: dict[str, Any] = {off: False}
+        await choose(modelled, **switches)
         job = await ended(modelled, job_id)
         assert job.state == job_pb2.JOB_STATE_CANCELLED
-        assert job.error.startswith("MEMORY_DISABLED")
+        assert job.error.startswith(off.replace("enabled", "disabled").upper())
         assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.memories") == []
 
     @pytest.mark.parametrize("off", ["memory_enabled", "learning_enabled"])

@@ -280,7 +280,7 @@ async def test_chat_asks_as_the_server_wants_it_and_remembers(
     ("status", "kind"),
     [
         *((status, ModelRefused) for status in (400, 403, 413, 422)),
-        *((status, ModelMisconfigured) for status in (401, 402, 404, 405, 501)),
+        *((status, ModelMisconfigured) for status in (308, 401, 402, 404, 405, 501)),
     ],
 )
 async def test_chat_refusals_say_little(

@@ -214,3 +214,14 @@ async def test_batches_that_cross_each_other_never_deadlock(stage: Stage) -> Non
         ]
         await asyncio.gather(stage.submit(*one), stage.submit(*reversed(one)), stage.submit(*one))
     assert await stored(stage) == (2, 40, 40)
+
+
+async def test_a_users_own_setting_overrides_the_default(stage: Stage) -> None:
+    """A user may have memory where the deployment has it off, and the other way round."""
+    await stage.submit(transcript(conversation="c0"))
+    await stage.rows("UPDATE users SET memory_enabled = true")
+    on = await stage.intake(memory_enabled=False).submit(TENANT, [transcript()], None, timeout=5)
+    assert on.jobs[0].state == "queued"
+    await stage.rows("UPDATE users SET memory_enabled = false")
+    off = await stage.submit(transcript(conversation="c2"))
+    assert off.jobs[0].error.startswith("MEMORY_DISABLED")

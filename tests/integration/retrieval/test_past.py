@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from psycopg.types.json import Jsonb
+
 from hitherto_retrieval.storage import past
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
@@ -145,3 +147,108 @@ async def test_supersedes_names_only_what_was_known_to_be_replaced(
     ]:
         (found,) = await answer(reader, past.whole(ANA, Moment(known_at=day(number)), [newer]))
         assert found.supersedes == named, number
+
+
+async def test_other_peoples_past_stays_theirs(
+    reader: Database, story: Story, superuser_conninfo: str
+) -> None:
+    (mine,) = await story.learn(Fact("mine", created_at=day(10)))
+    ben = Story(superuser_conninfo, "ben")
+    (his,) = await ben.learn(Fact("his", created_at=day(10)))
+    ben.change(his, day(50), content="his new words")
+    for moment in (Moment(known_at=day(20)), Moment(as_of=day(20))):
+        assert await said(reader, moment) == ["mine"]
+        found = await answer(reader, past.whole(ANA, moment, [his, mine]))
+        assert [memory.memory_id for memory in found] == [mine]
+
+
+async def test_what_is_forgotten_now_is_in_no_past(reader: Database, story: Story) -> None:
+    """With the parts of a forgotten merge; whatever is asked for by status."""
+    _, gone, part, merged, older = await story.learn(
+        Fact("kept", created_at=day(100)),
+        Fact("gone", created_at=day(100)),
+        Fact("part", created_at=day(100), valid_from=day(10)),
+        Fact("merged", created_at=day(200), valid_from=day(50)),
+        Fact("older", created_at=day(100), valid_from=day(100)),
+    )
+    story.merge(merged, [part], day(200))
+    story.change(older, day(210), status="contradicted", superseded_by=gone, valid_to=day(150))
+    for memory_id in (gone, merged):
+        story.change(memory_id, day(300), status="forgotten", superseded_by=None)
+    every = Filters(
+        statuses=["active", "superseded", "contradicted", "archived", "quarantined", "forgotten"],
+        only_current=False,
+    )
+    for moment in (
+        Moment(known_at=day(150)),
+        Moment(as_of=day(120)),
+        Moment(as_of=day(120), known_at=day(250)),
+    ):
+        # What another memory replaced is another statement: it was not taken back.
+        assert await said(reader, moment) == ["kept", "older"], moment
+        assert await said(reader, moment, every) == ["kept", "older"], moment
+        assert await answer(reader, past.whole(ANA, moment, [gone, part, merged])) == []
+
+
+async def test_d8_filters_ask_about_the_state_of_that_time(reader: Database, story: Story) -> None:
+    work, _ = await story.learn(
+        Fact("Ana codes", created_at=day(10), tags=["hobby"], metadata={"project": "old"}),
+        Fact("Ana swims", created_at=day(12), tags=["sport"], conversation_id="c1"),
+    )
+    story.change(
+        work, day(20), tags=["work"], type="decision", confidence="low",
+        metadata=Jsonb({"project": "new"}),
+    )  # fmt: skip
+    for filters, before, after in [
+        (Filters(tags=["hobby"]), ["Ana codes"], []),
+        (Filters(tags=["work"]), [], ["Ana codes"]),
+        (Filters(types=["decision"]), [], ["Ana codes"]),
+        (Filters(confidences=["high"]), ["Ana codes", "Ana swims"], ["Ana swims"]),
+        (Filters(metadata={"project": "old"}), ["Ana codes"], []),
+        (Filters(metadata={"project": "new"}), [], ["Ana codes"]),
+        (Filters(conversation_id="c1"), ["Ana swims"], ["Ana swims"]),
+        (Filters(created_after=day(11)), ["Ana swims"], ["Ana swims"]),
+        (Filters(created_before=day(11)), ["Ana codes"], ["Ana codes"]),
+    ]:
+        assert await said(reader, Moment(known_at=day(15)), filters) == before, filters
+        assert await said(reader, Moment(known_at=day(25)), filters) == after, filters
+
+
+async def test_d14_pages_of_the_past_are_whole_in_every_order(
+    reader: Database, story: Story
+) -> None:
+    facts = [Fact(f"fact {n}", created_at=day(n), importance=n % 3 / 4) for n in range(1, 8)]
+    ids = await story.learn(*facts)
+    for n, memory_id in enumerate(ids, 1):
+        story.change(memory_id, day(100 + n), importance=1.0)
+    moment = Moment(known_at=day(50))
+    newest = await listed(reader, moment)
+    assert [m.content for m in newest] == [f"fact {n}" for n in range(7, 0, -1)]
+    for order_by in ("importance", "usefulness"):
+        found = await listed(reader, moment, order_by=order_by)
+        assert [m.importance for m in found] == sorted(
+            (n % 3 / 4 for n in range(1, 8)), reverse=True
+        )
+        assert {m.content for m in found} == {fact.content for fact in facts}
+    found = await listed(reader, moment, order_by="last_accessed_at")
+    assert [m.content for m in found] == [m.content for m in newest]
+
+
+async def test_d1_the_top_of_a_moment(reader: Database, story: Story) -> None:
+    grew, _, _ = await story.learn(
+        Fact("grew", created_at=day(10), importance=0.2),
+        Fact("steady", created_at=day(11), importance=0.6),
+        Fact("later", created_at=day(60), importance=0.9),
+    )
+    story.change(grew, day(30), importance=1.0)
+
+    async def top(moment: Moment, *, newest_first: bool = False, limit: int = 2) -> list[str]:
+        found = past.top(ANA, moment, limit=limit, newest_first=newest_first)
+        return [memory.content for memory in await answer(reader, found)]
+
+    assert await top(Moment(known_at=day(20))) == ["steady", "grew"]
+    assert await top(Moment(known_at=day(40))) == ["grew", "steady"]
+    assert await top(Moment(as_of=day(20))) == ["grew", "steady"]
+    assert await top(Moment()) == ["grew", "later"]
+    assert await top(Moment(), newest_first=True) == ["later", "steady"]
+    assert await top(Moment(known_at=day(5))) == []

@@ -69,3 +69,30 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
     assert told == {CLEAR.content, *([SECRET.content] if key_is_there else [])}
     (leg,) = [leg for leg in legs.reports if leg.name == "sealed"]
     assert leg.state == ("ran" if key_is_there else "failed")
+
+
+async def test_h3_who_encrypts_nothing_asks_for_no_key(
+    reader: Database, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    await remember(superuser_conninfo, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
+    queries = QueryEmbedders(
+        Embedders(OfflineEmbedder(), build=None), cache_size=10, call_seconds=10
+    )
+    deadline = asyncio.get_running_loop().time() + 60
+    opener = Opener(
+        UserKeys(LocalWrapper(b"e" * 32), KeyStore(tmp_path), os.urandom(32)),
+        ANA,
+        deadline=deadline,
+    )
+    question = Question("Porto", 10, Filters(), datetime.now(UTC), BALANCED)
+    search = Search(
+        queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
+    )
+    try:
+        searching = SearchRun(search, question, UnconfirmedReads(ANA, None, None), deadline, opener)
+        await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
+        found = await searching.finish(reader, Legs())
+    finally:
+        await queries.close()
+    assert len(found.hits) == 1
+    assert not opener.asked
