@@ -77,6 +77,7 @@ class Snapshot:
         messages: The messages; None if there are too many.
         summaries: The summaries, as a search compares them.
         contexts: The contexts that are kept with it.
+        rows: How many memories and messages it holds.
         size: Approximate size in bytes, with the room for what will be kept.
     """
 
@@ -87,6 +88,7 @@ class Snapshot:
     messages: CachedMessages | None
     summaries: CachedSummaries
     contexts: KeptContexts
+    rows: int
     size: int
 
 
@@ -112,7 +114,7 @@ class Loading:
             await ask(
                 connection, self._user, *self._rows.statements, *self._surroundings.statements
             )
-            self._fits = await self._rows.read(connection)
+            self._fits = self._surroundings.fit and await self._rows.read(connection)
 
     @property
     def state(self) -> UserReadState:
@@ -122,9 +124,9 @@ class Loading:
     def snapshot(self) -> Snapshot | None:
         """The snapshot; None if it is too large. Uses only the CPU."""
         state = self.state
-        surroundings = self._surroundings.cached(state.at)
-        if surroundings is None or not self._fits:
+        if not self._fits:
             return None
+        surroundings = self._surroundings.cached(state.at)
         memories = self._rows.memories(state.statistics.documents, state.at)
         messages, summaries = self._rows.messages(memories), self._rows.summaries()
         ends = [end for end in (memories.until, surroundings.until) if end is not None]
@@ -139,5 +141,6 @@ class Loading:
             messages=messages,
             summaries=summaries,
             contexts=KeptContexts(room),
+            rows=len(memories) + (0 if messages is None else len(messages.rows)),
             size=cached + room,
         )

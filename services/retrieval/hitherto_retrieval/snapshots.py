@@ -8,9 +8,10 @@ steps, so that no two states of a user share one, not even those of a lost prima
 that took over.
 
 A snapshot is loaded in the background when a second read finds a revision unchanged. When the user
-changes, or something expires, it is loaded anew. One that answered several reads is as soon as a
-read or the sweep notices the change; one that answered fewer waits for a second read like a new
-one, and the sweep drops it. So nobody is loaded again and again without anything to show for it.
+changes, or something expires, it is loaded anew. One that answered enough reads, the more the
+larger it is, is as soon as a read notices that, or the sweep notices a change; one that answered
+fewer waits for a second read like a new one, and the sweep drops it. So nobody is loaded again and
+again without anything to show for it.
 
 There is no snapshot of users who have ever decided on encryption, or who have too much data. The
 most recently used stay within the limit in bytes. Where there is no room, a user is loaded only in
@@ -43,8 +44,9 @@ from hitherto_shared.work_record import begin_record
 logger = logging.getLogger("hitherto.snapshots")
 
 EARNED = 3
-"""The reads that a snapshot must have answered to be loaded anew at once: those save what that
-costs."""
+"""The least number of reads that a snapshot must have answered to be loaded anew at once."""
+_ROWS_OF_A_READ = 200
+"""Memories and messages whose loading costs about as much as a read from a snapshot saves."""
 SWEEP_SECONDS = 20.0
 _ASKED_AT_ONCE = 500
 _CHECK_SECONDS = 5.0
@@ -57,6 +59,8 @@ _REMEMBERED = 10_000
 """Number of users whose last read revision is remembered."""
 _NOT_AGAIN = -(1 << 30)
 """The count of a state that was too large, which is thus never loaded."""
+_AFTER_A_FAILURE = -10
+"""The count of a state whose loading failed: it is tried again some reads later."""
 
 
 @dataclass(slots=True)
@@ -74,6 +78,11 @@ class _Entry:
     database: Reads
     used_at: float
     answered: int = 0
+
+    @property
+    def earned(self) -> bool:
+        """Whether its answers have saved about what loading it anew costs."""
+        return self.answered >= max(EARNED, self.snapshot.rows // _ROWS_OF_A_READ)
 
 
 @dataclass(slots=True)
@@ -220,7 +229,7 @@ class Snapshots:
             revision = true.get(scope.user_id)
             if self._cached.get(scope) is not cached or revision == cached.snapshot.state[0]:
                 continue
-            if revision is None or cached.answered < EARNED:
+            if revision is None or not cached.earned:
                 self.drop(scope)
             else:
                 changed.append(scope)
@@ -246,7 +255,7 @@ class Snapshots:
         if len(self._met) > _REMEMBERED:
             self._met.popitem(last=False)
         cached = self._cached.get(scope)
-        earned = cached is not None and cached.answered >= EARNED
+        earned = cached is not None and cached.earned
         if (
             (met.times > self._after or (earned and met.times > 0))
             and scope not in self._loading
@@ -301,8 +310,10 @@ class Snapshots:
             with acting_for(scope.tenant_id):
                 snapshot = await in_thread(loading.snapshot)
         except Exception as error:
-            # The next read goes to the database like this one.
+            # The next reads go to the database like this one.
             logger.info("cannot load a snapshot: %s", type(error).__name__)
+            if (met := self._met.get(scope)) is not None:
+                met.times = _AFTER_A_FAILURE
             return
         if snapshot is None:
             self.drop(scope)
@@ -323,6 +334,9 @@ class Snapshots:
             if met is not None:
                 met.size = size
             return
+        if met is not None:
+            # Whoever is met in the same state again is met after the snapshot's end.
+            met.times = 0
         self._cached[scope] = cached
         self._bytes += size
         while self._bytes > self._most_bytes:

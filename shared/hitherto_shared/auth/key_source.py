@@ -82,7 +82,10 @@ def key_source(place: str) -> KeySource:
     """
     place = place.strip()
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", place):
-        return KeyFile(Path(place))
+        try:
+            return KeyFile(Path(place).expanduser())
+        except RuntimeError:
+            raise ValueError(f"{VARIABLE}: {place} names no user of this machine") from None
     try:
         url = URL(place)
     except ValueError:

@@ -28,7 +28,7 @@ from hitherto_shared.validation import Checks
 _HEARTBEAT_SECONDS = (1.0, 15.0, 60.0)
 """The least, the default and the most."""
 _STREAM_SECONDS = 600.0
-"""After this time a watcher must come back, so that its credential is checked again."""
+"""After this time a watcher must come back, so that its token is checked again."""
 _MARGIN_SECONDS = 0.5
 """A stream with a deadline ends so long before it, and so without an error."""
 _AT_ONCE = 200

@@ -92,7 +92,8 @@ class QuestionLookup:
             return reads
         if self._reads.confirming is not None:
             self._state = people.user(self._scope, named=self.names)
-            await asking(self._state, self._statistics_asked)
+            asked: list[Statement[Any]] = [self._statistics_asked] if self._indexes else []
+            await asking(self._state, *asked)
         self.entities, self.own_name = self.user.entities, self.user.own_name
         if self._indexes:
             self._statistics = self._statistics_asked.answer

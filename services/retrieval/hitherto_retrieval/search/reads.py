@@ -28,6 +28,7 @@ from hitherto_retrieval.storage import (
     people,
     summary_candidates,
 )
+from hitherto_retrieval.storage.cached_memories import FRESH_PLACES
 from hitherto_retrieval.storage.cached_passages import (
     CachedMessages,
     CachedSummaries,
@@ -54,8 +55,6 @@ _PASSAGES: Mapping[Kind, PassageSearch] = {
     "summary": summary_candidates.SEARCH,
     "document": chunk_candidates.SEARCH,
 }
-_FRESH_PLACES = 5
-"""Places of the top list for the newest memories of the last week."""
 
 
 class UserReads:
@@ -361,4 +360,4 @@ class UnconfirmedReads:
 
 
 def _fresh(limit: int) -> int:
-    return min(_FRESH_PLACES, limit // 2)
+    return min(FRESH_PLACES, limit // 2)

@@ -33,6 +33,8 @@ from hitherto_shared.models import Memory
 
 FRESH = timedelta(days=7)
 """As in `memories.top`."""
+FRESH_PLACES = 5
+"""Places of a list, at most, that the newest memories of the last week take."""
 _BYTES_OF_A_MEMORY = 5_500
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
 _BYTES_OF_A_BYTE = 7
@@ -41,6 +43,7 @@ text repeats it."""
 _CERTAIN = Filters(doubtful=False)
 _USE = Struct(">16sqq")
 """Of `UserReadState.usage`: a memory, how often it was returned, and when last."""
+_BYTES_OF_A_KEY = 16
 _ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 """The origin of Postgres' microseconds."""
 _NEVER_USED = (0, None)
@@ -69,7 +72,8 @@ class MemoryRow(NamedTuple):
 class CachedMemories:
     """The current memories of a user in one state of the database, expired ones among them.
 
-    They never change. What is derived from them, such as the last list, is kept as it is made.
+    Only their usage changes. What is derived from them, such as the last list, is kept as it is
+    made.
 
     Args:
         rows: The memories, in the order of their keys.
@@ -80,7 +84,8 @@ class CachedMemories:
         at: When they were read, by the database's clock.
 
     Attributes:
-        until: When one of them expires or ceases to be one of the last week; None if none will.
+        until: When one of them expires, or one of the newest ceases to be of the last week; None
+            if none will.
     """
 
     def __init__(
@@ -130,9 +135,11 @@ class CachedMemories:
             for entity_id in row.entity_ids:
                 self._mentioning.setdefault(entity_id, []).append(place)
         ends = [m.expires_at for m in self._memories if m.expires_at and m.expires_at > at]
-        ends += [end for m in self._memories if (end := m.created_at + FRESH) > at]
+        # Only the newest have places as such in a list.
+        newest = {*self._orders[0][:FRESH_PLACES], *self._orders_of_certain[0][:FRESH_PLACES]}
+        ends += [end for n in newest if (end := self._memories[n].created_at + FRESH) > at]
         self.until = min(ends, default=None)
-        self._usage: tuple[bytes, Mapping[bytes, _Use]] = (b"", {})
+        self._usage: tuple[bytes, Mapping[bytes, int]] = (b"", {})
         self._last_list: tuple[Any, list[Memory]] = (None, [])
 
     def __len__(self) -> int:
@@ -157,15 +164,18 @@ class CachedMemories:
         """The use of the memory at a place."""
         # What is returned together is counted together: most reads find the usage of the last one.
         if self._usage[0] != usage:
-            self._usage = (
-                usage,
-                {
-                    key: (count, _ORIGIN + timedelta(microseconds=last))
-                    for key, count, last in _USE.iter_unpack(usage)
-                },
-            )
-        uses, keys = self._usage[1], self._keys
-        return lambda place: uses.get(keys[place], _NEVER_USED)
+            starts = range(0, len(usage), _USE.size)
+            self._usage = (usage, {usage[at : at + _BYTES_OF_A_KEY]: at for at in starts})
+        starts_of, keys = self._usage[1], self._keys
+
+        def use(place: int) -> _Use:
+            at = starts_of.get(keys[place])
+            if at is None:
+                return _NEVER_USED
+            _, count, last = _USE.unpack_from(usage, at)
+            return count, _ORIGIN + timedelta(microseconds=last)
+
+        return use
 
     @cached_property
     def standing(self) -> Standing:

@@ -31,7 +31,7 @@ _BYTES_OF_A_MESSAGE = 4_000
 _BYTES_OF_A_SUMMARY = 500
 """Approximate bytes of a summary besides its vector and its text."""
 _BYTES_OF_A_BYTE = 8
-"""As in `cached_memories`."""
+"""What a byte of text may take, as in `cached_memories`, and in the look-up tables."""
 
 Mask = NDArray[np.bool_]
 

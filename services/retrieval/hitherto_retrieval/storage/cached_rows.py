@@ -156,6 +156,8 @@ class CachedRows:
         memories, messages, self._compared = self._counts.answer[0]
         if memories > MOST_MEMORIES:
             return False
+        # Those of an attempt whose connection was lost are of another state.
+        self._messages = None
         self._memories = await self._all(connection, _MEMORIES, memory_id=UUID(int=0))
         if messages <= MOST_MESSAGES:
             self._messages = await self._all(

@@ -75,7 +75,7 @@ class CachedSurroundings:
         preferences: The preferences inferred from behaviour, the most certain first.
         statistics: Statistics of the keyword indexes of passages.
         size: Approximate size in bytes.
-        until: When the last mention of an entity ends; None if none will.
+        until: When an entity is first mentioned by nothing any more; None if none will be.
     """
 
     profile: Profile | None
@@ -143,11 +143,15 @@ class Surroundings:
             self._summaries,
         )
 
-    def cached(self, at: datetime) -> CachedSurroundings | None:
-        """The answers, by the database's clock; None if the database is to be read each time."""
+    @property
+    def fit(self) -> bool:
+        """Whether there are not too many, so that the database need not be read each time."""
         entities, summaries = self._entities.answer, self._summaries.answer
-        if len(entities) > MOST_ENTITIES or len(summaries) > MOST_SUMMARIES:
-            return None
+        return len(entities) <= MOST_ENTITIES and len(summaries) <= MOST_SUMMARIES
+
+    def cached(self, at: datetime) -> CachedSurroundings:
+        """The answers, by the database's clock."""
+        entities, summaries = self._entities.answer, self._summaries.answer
         own_name, size = self._own_name.answer[0] if self._own_name.answer else (None, 0)
         profile, now = self._profile.answer, at.timestamp()
         size += sum(row[7] for row in entities)

@@ -59,7 +59,14 @@ class DataFolderLayout:
                 f"{folder} names no user of this machine; set HITHERTO_DATA_DIR to a folder that"
                 " can be written"
             ) from None
-        if folder.resolve() == Path(folder.anchor):
+        try:
+            whole = folder.resolve()
+        except RuntimeError:
+            raise EmbeddedPostgresError(
+                f"{folder} is a link that leads back to itself; set HITHERTO_DATA_DIR to a folder"
+                " for the data"
+            ) from None
+        if whole == Path(folder.anchor):
             raise EmbeddedPostgresError(
                 f"{folder} is the root of the file system; set HITHERTO_DATA_DIR to a folder for"
                 " the data alone"
