@@ -69,6 +69,16 @@ class Machine:
         return {}
 
 
+def two_ports() -> int:
+    """The first of two free ports that follow one another: each service has one for metrics."""
+    while True:
+        with socket.socket() as first, socket.socket() as second, suppress(OSError, OverflowError):
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            second.bind(("127.0.0.1", port + 1))
+            return port
+
+
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     """One folder for all: a database is made once."""
@@ -180,9 +190,7 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
         assert f"process {os.getpid()}" in refused.stderr
         assert "HITHERTO_EXTRACTION_LISTEN=" in refused.stderr
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        metrics = probe.getsockname()[1]
+    metrics = two_ports()
     process = subprocess.Popen(
         [*HITHERTO, "up"],
         env={
@@ -197,6 +205,7 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
     try:
         wait_until(lambda: machine.running() or process.poll() is not None, "nothing serves")
         found = machine.running()
+        assert process.poll() is None, process.communicate()[0]
         second = machine.run("up")
         assert second.returncode == 1
         assert f"runs already on {machine.folder}" in second.stderr
