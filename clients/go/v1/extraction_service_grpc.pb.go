@@ -58,7 +58,7 @@ type ExtractionServiceClient interface {
 	// refused on its own; a refused one is reported in `errors` and does not end the stream.
 	//
 	// An interrupted stream keeps what was accepted, even if the cause concerns more than one item, such as an
-	// unreachable database or five minutes of silence. Safe to retry from the start: known messages are
+	// unreachable database or a minute of silence. Safe to retry from the start: known messages are
 	// skipped.
 	StreamTranscripts(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StreamTranscriptsRequest, StreamTranscriptsResponse], error)
 	// AppendMessages adds messages to a running chat. Extraction starts after every 10 messages of user and
@@ -289,7 +289,7 @@ type ExtractionServiceServer interface {
 	// refused on its own; a refused one is reported in `errors` and does not end the stream.
 	//
 	// An interrupted stream keeps what was accepted, even if the cause concerns more than one item, such as an
-	// unreachable database or five minutes of silence. Safe to retry from the start: known messages are
+	// unreachable database or a minute of silence. Safe to retry from the start: known messages are
 	// skipped.
 	StreamTranscripts(grpc.ClientStreamingServer[StreamTranscriptsRequest, StreamTranscriptsResponse]) error
 	// AppendMessages adds messages to a running chat. Extraction starts after every 10 messages of user and

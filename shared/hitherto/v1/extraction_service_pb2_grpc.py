@@ -128,7 +128,7 @@ class ExtractionServiceServicer(object):
         refused on its own; a refused one is reported in `errors` and does not end the stream.
 
         An interrupted stream keeps what was accepted, even if the cause concerns more than one item, such as an
-        unreachable database or five minutes of silence. Safe to retry from the start: known messages are
+        unreachable database or a minute of silence. Safe to retry from the start: known messages are
         skipped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -53,7 +53,7 @@ class ExtractionServiceStub:
     refused on its own; a refused one is reported in `errors` and does not end the stream.
 
     An interrupted stream keeps what was accepted, even if the cause concerns more than one item, such as an
-    unreachable database or five minutes of silence. Safe to retry from the start: known messages are
+    unreachable database or a minute of silence. Safe to retry from the start: known messages are
     skipped.
     """
     AppendMessages: _grpc.UnaryUnaryMultiCallable[_extraction_service_pb2.AppendMessagesRequest, _extraction_service_pb2.AppendMessagesResponse]
@@ -154,7 +154,7 @@ class ExtractionServiceAsyncStub(ExtractionServiceStub):
     refused on its own; a refused one is reported in `errors` and does not end the stream.
 
     An interrupted stream keeps what was accepted, even if the cause concerns more than one item, such as an
-    unreachable database or five minutes of silence. Safe to retry from the start: known messages are
+    unreachable database or a minute of silence. Safe to retry from the start: known messages are
     skipped.
     """
     AppendMessages: _aio.UnaryUnaryMultiCallable[_extraction_service_pb2.AppendMessagesRequest, _extraction_service_pb2.AppendMessagesResponse]  # type: ignore[assignment]
@@ -264,7 +264,7 @@ class ExtractionServiceServicer(metaclass=_abc_1.ABCMeta):
         refused on its own; a refused one is reported in `errors` and does not end the stream.
 
         An interrupted stream keeps what was accepted, even if the cause concerns more than one item, such as an
-        unreachable database or five minutes of silence. Safe to retry from the start: known messages are
+        unreachable database or a minute of silence. Safe to retry from the start: known messages are
         skipped.
         """
 

@@ -121,8 +121,9 @@ class RetrievalServiceStub:
     each and within about a second. Every message has a token, also those without changes: store the last one,
     and pass it as `after` to continue behind it, at this or another instance of the service.
 
-    The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
-    the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+    The stream ends after about ten minutes, so that a token does not last much longer than it is valid, or shortly
+    before the deadline of the call; a revoked API key ends it with the next message, at least one in a minute. It ends
+    with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
     reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
     switched off, are left out.
 
@@ -223,8 +224,9 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     each and within about a second. Every message has a token, also those without changes: store the last one,
     and pass it as `after` to continue behind it, at this or another instance of the service.
 
-    The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
-    the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+    The stream ends after about ten minutes, so that a token does not last much longer than it is valid, or shortly
+    before the deadline of the call; a revoked API key ends it with the next message, at least one in a minute. It ends
+    with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
     reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
     switched off, are left out.
 
@@ -424,8 +426,9 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         each and within about a second. Every message has a token, also those without changes: store the last one,
         and pass it as `after` to continue behind it, at this or another instance of the service.
 
-        The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
-        the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+        The stream ends after about ten minutes, so that a token does not last much longer than it is valid, or shortly
+        before the deadline of the call; a revoked API key ends it with the next message, at least one in a minute. It ends
+        with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
         reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
         switched off, are left out.
 
