@@ -25,7 +25,7 @@ async def cached(reader: Database, scope: Scope = ANA) -> CachedSurroundings | N
     """What a process would hold."""
     around = Surroundings(scope)
     await reader.run(lambda connection: ask(connection, *around.statements), timeout=120)
-    return around.cached(datetime.now(UTC))
+    return around.cached(datetime.now(UTC)) if around.fit else None
 
 
 async def somebody(conninfo: str) -> None:

@@ -314,7 +314,7 @@ async def test_what_cannot_be_checked_is_let_go(reader: Database, superuser_conn
     assert len(snapshots) == 0
 
 
-async def test_a_load_that_fails_leaves_the_next_read_to_the_database(
+async def test_a_load_that_fails_is_tried_again_some_reads_later_or_once_the_user_changes(
     reader: Database, superuser_conninfo: str
 ) -> None:
     await people_with_memories(superuser_conninfo, "ana")
@@ -323,7 +323,12 @@ async def test_a_load_that_fails_leaves_the_next_read_to_the_database(
     assert snapshots.of(ANA, user, OutOfReach()) is None
     await snapshots.loaded()
     assert len(snapshots) == 0
-    assert [(await read(reader, snapshots, "ana"))[0] for _ in range(2)] == [False, True]
+    assert await read(reader, snapshots, *["ana"] * 12) == [False] * 11 + [True]
+    snapshots.drop(ANA)
+    assert snapshots.of(ANA, user, OutOfReach()) is None
+    await snapshots.loaded()
+    change(superuser_conninfo, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ana'")
+    assert await read(reader, snapshots, *["ana"] * 2) == [False, True]
 
 
 async def test_row_level_security_holds_for_load_and_sweep(
