@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_shared.rpc.undecodable import undecodable_field
+from tests.varint import varint
 
 SUBMIT = pb.SubmitTranscriptsRequest
 
@@ -89,10 +90,6 @@ def test_the_largest_request_nested_to_the_limit_is_searched_in_little_memory() 
         "must be valid UTF-8",
     )
     assert peak < 4 * len(data)
-
-
-def varint(number: int) -> bytes:
-    return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + varint(number // 128)
 
 
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)
