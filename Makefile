@@ -23,7 +23,7 @@ MARKED ?= not faults and not chaos
 # What reads; `make faults` has it answered from snapshots as well. One counts its reads.
 READING := $(wildcard tests/e2e/test_search*.py tests/e2e/test_context*.py) tests/e2e/test_any_script.py tests/e2e/test_behaviour.py \
 	tests/e2e/test_clear_memories.py tests/e2e/test_delete_conversation.py tests/e2e/test_documents.py \
-	tests/e2e/test_late_and_near.py tests/e2e/test_late_vectors.py tests/e2e/test_lists.py tests/e2e/test_names.py \
+	tests/e2e/test_late_words.py tests/e2e/test_late_vectors.py tests/e2e/test_lists.py tests/e2e/test_names.py \
 	tests/e2e/test_reembedding.py tests/e2e/test_rollback.py tests/e2e/test_selection.py \
 	tests/e2e/test_time_travel.py tests/e2e/test_upkeep.py \
 	--deselect tests/e2e/test_context.py::test_what_is_told_is_counted_and_nothing_else_is_written

@@ -144,7 +144,7 @@ _LONG = (
     "tests/faults/test_canaries.py",
     "tests/e2e/test_twins.py",
     "tests/integration/queue/",
-    "tests/e2e/test_budget_of_searches.py",
+    "tests/e2e/test_budget_of_vectors.py",
     "tests/e2e/test_fuzz.py",
     "tests/e2e/test_late_vectors.py",
     "tests/e2e/test_model_faults.py",

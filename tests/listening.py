@@ -1,8 +1,9 @@
-"""A listening socket of the tests' own servers: no connection and no socket outlives it."""
+"""Listening sockets of the tests' own servers, which no connection outlives, and free ports."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -12,6 +13,13 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 _TURNS_OF_AN_ACCEPT = 10
 """Turns of the loop that a connection needs from accept() to its handler, and some more."""
+
+
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 class Listener:

@@ -42,12 +42,3 @@ async def key(conninfo: str, tenant: str = "a", **given: Any) -> str:
 def bearer(text: str) -> list[tuple[str, str]]:
     """The metadata of a call with this credential."""
     return [("authorization", f"Bearer {text}")]
-
-
-def encode_varint(number: int) -> bytes:
-    """A length as it stands in a message that a test makes by hand."""
-    made = b""
-    while number >= 128:
-        made += bytes([number % 128 + 128])
-        number //= 128
-    return made + bytes([number])

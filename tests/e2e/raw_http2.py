@@ -7,6 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Self
 
+from tests.varint import varint
+
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS = 0x0, 0x1, 0x4
 _END_STREAM, _ACK, _END_HEADERS = 0x1, 0x1, 0x4
@@ -59,8 +61,4 @@ def _text(text: str) -> bytes:
     data = text.encode()
     if len(data) < 127:
         return bytes([len(data)]) + data
-    rest, length = len(data) - 127, b"\x7f"
-    while rest >= 128:
-        length += bytes([rest % 128 + 128])
-        rest //= 128
-    return length + bytes([rest]) + data
+    return b"\x7f" + varint(len(data) - 127) + data

@@ -153,7 +153,9 @@ async def test_h6_every_change_is_in_the_log_and_nothing_that_was_refused(
     }, changing
 
 
-async def test_h6_a_replayed_call_is_in_the_log_once_and_an_export_is(services: Services) -> None:
+async def test_h6_a_replayed_call_is_in_the_log_once_and_so_is_an_export(
+    services: Services,
+) -> None:
     first = await save(services, "tea", request_key="k1")
     again = await save(services, "tea", request_key="k1")
     assert again.memory.id == first.memory.id

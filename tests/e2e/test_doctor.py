@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, LiteralString
@@ -23,6 +21,7 @@ from hitherto_shared.database.logins import LoginTooStrong
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper
+from tests.listening import free_port
 from tests.pgbouncer import PgBouncer
 from tests.scripted_model import ChatAnswer, RawReply, ScriptedModel, StatusFault
 from tests.scripted_model.scripts import empty_script
@@ -96,10 +95,7 @@ async def test_an_installation_in_order_is_told_so(
 
 
 def _nobody(installation: Installation) -> None:
-    with closing(socket.socket()) as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
-    installation.set(OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1")
+    installation.set(OPENAI_BASE_URL=f"http://127.0.0.1:{free_port()}/v1")
 
 
 def _refuse_chat(fault: Any) -> Break:

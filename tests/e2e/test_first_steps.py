@@ -25,7 +25,7 @@ import pytest
 
 from tests.code_blocks import Block, blocks
 from tests.e2e.client_packages import PACKAGES, ROOT, build_line, tools_of
-from tests.e2e.test_strangers import free_port
+from tests.listening import free_port
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3_600)]
 SECONDS = 1_500

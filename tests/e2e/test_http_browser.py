@@ -19,8 +19,8 @@ import pytest
 from hitherto.v1.retrieval_service_pb2 import GetConversationRequest
 from tests.e2e.client_packages import unavailable
 from tests.e2e.conftest import Services
-from tests.e2e.test_strangers import free_port
 from tests.e2e.webdriver import Browser, missing_tools, open_browser
+from tests.listening import free_port
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 

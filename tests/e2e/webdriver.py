@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+
+from tests.listening import free_port
 
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 """The key under which the protocol names an element."""
@@ -140,9 +141,7 @@ class Browser:
 @contextmanager
 def open_browser() -> Iterator[Browser]:
     """A browser for as long as the block lasts."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with (
         tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile,
         subprocess.Popen(

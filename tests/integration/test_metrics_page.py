@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from hitherto_shared import metrics, metrics_page
+from tests.listening import free_port
 
 PATIENCE_SECONDS = 120.0
 
@@ -23,9 +24,7 @@ def host() -> str:
 @pytest.fixture
 def port(host: str) -> Iterator[int]:
     """Where this process shows its metrics."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
+    number = free_port()
     with metrics.shown(f"{host}:{number}"):
         yield number
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import grpc
 import pytest
 from pydantic import ValidationError
+from rich.console import Console
 
 from benchmarks import BenchmarkFailed
 from benchmarks.command import Benchmark, Skipped, add_counts, counting, run
+from benchmarks.comparison import Difference, differences, show_differences
+from benchmarks.extraction.report import row_scores
 from benchmarks.report import BenchmarkResult, FigureTable, JudgedBar, ResultPart, read_result
 from hitherto_client.errors import HithertoCallError
 from hitherto_shared.config import SharedSettings
@@ -85,3 +88,55 @@ def test_a_run_without_figures_says_why(capsys: pytest.CaptureFixture[str]) -> N
         assert run(benchmark(outcome), ["--calls", "7"]) == code
         shown = capsys.readouterr()
         assert said in shown.out + shown.err
+
+
+# Two results side by side.
+
+
+def scored(recall: list[tuple[int, int]]) -> BenchmarkResult:
+    counts = [{"recall": pair, "traps": (pair[1] - pair[0], 1)} for pair in recall]
+    scores = {
+        name: score
+        for name, score in (row_scores(counts) if counts else {}).items()
+        if name in ("recall", "traps")
+    }
+    rows = [f"r{number}" for number in range(len(recall))]
+    return BenchmarkResult("extraction", [ResultPart("m", {}, rows=rows, scores=scores)])
+
+
+def compared(before: BenchmarkResult, after: BenchmarkResult) -> list[Difference]:
+    return list(differences(before.parts[0], after.parts[0]).values())
+
+
+def test_a_clear_difference_is_called_better_or_worse_by_what_is_good() -> None:
+    before, after = scored([(0, 1)] * 40), scored([(1, 1)] * 36 + [(0, 1)] * 4)
+    recall, traps = compared(before, after)
+    assert (recall.before, recall.after) == (0.0, 0.9)
+    assert 0.75 < recall.low <= 0.9 <= recall.high <= 1.0
+    assert (recall.verdict, traps.verdict) == ("better", "better")
+    assert {item.verdict for item in compared(after, before)} == {"worse"}
+
+
+def test_one_row_of_many_proves_nothing() -> None:
+    before, after = scored([(1, 2)] * 20), scored([(2, 2)] + [(1, 2)] * 19)
+    recall = compared(before, after)[0]
+    assert recall.delta == pytest.approx(0.025)
+    assert recall.verdict == "unclear"
+
+
+def test_a_run_does_not_differ_from_itself_and_the_interval_is_the_same_every_time() -> None:
+    run = scored([(1, 1), (0, 1), (1, 2)])
+    assert all(item.verdict == "same" for item in compared(run, run))
+    other = scored([(0, 1), (0, 1), (2, 2)])
+    assert compared(run, other) == compared(run, other)
+
+
+def test_only_rows_of_both_runs_count(capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = scored([(1, 1)] * 3), scored([(1, 1), (0, 1)])
+    assert compared(before, after)[0].before == 1.0
+    show_differences(before, after, Console(width=120))
+    shown = capsys.readouterr().out
+    assert "1 rows stand in one run only" in shown
+    assert "1 rows lost: r1" in shown
+    with pytest.raises(ValueError, match="none of their rows in common"):
+        compared(before, scored([]))

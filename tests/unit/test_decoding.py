@@ -15,6 +15,7 @@ from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_shared.errors import Exhausted, InvalidRequest
 from hitherto_shared.rpc import decoding
 from hitherto_shared.rpc.decoding import MAX_ELEMENTS, Decoder
+from tests.varint import varint
 
 METHOD = "/hitherto.v1.ExtractionService/SubmitTranscripts"
 SUBMIT = pb.SubmitTranscriptsRequest
@@ -30,12 +31,6 @@ def delimited(field: tuple[type[Message], str], content: bytes) -> bytes:
     kind, name = field
     number = kind.DESCRIPTOR.fields_by_name[name].number
     return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def varint(number: int) -> bytes:
-    if number < 128:
-        return bytes([number])
-    return bytes([number % 128 + 128]) + varint(number // 128)
 
 
 def refused(data: bytes, kind: type[Message] = SUBMIT) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The four built-in templates, line by line: details D2, E1, B13; documents 001 to 004."""
+"""The built-in templates line by line, and one's own: details D2, E1, B13; documents 001 to 004."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import pytest
 
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
+from hitherto_retrieval.render.custom import check_custom_template
+from hitherto_retrieval.render.tokens import estimated_tokens
 from hitherto_shared.models import Memory, Profile
+from tests.refusing import refusing
 from tests.unit.render_samples import (
     FENCE_ID,
     entity,
@@ -228,3 +231,82 @@ def test_nothing_known_is_an_empty_block() -> None:
     for template in BUILT_IN:
         empty = PromptContext(profile=Profile("u1", access_level="admin"))
         assert render(empty, template, 4000, fence_id=FENCE_ID) == Block("", 0)
+
+
+# One's own template: named placeholders, checked beforehand, nothing executed (D2).
+
+
+def filled(context: PromptContext, text: str, max_tokens: int = 4000) -> Block:
+    return render(context, "custom", max_tokens, fence_id=FENCE_ID, custom_template=text)
+
+
+def body(block: Block) -> str:
+    return "\n".join(block.text.split("\n")[1:-1])
+
+
+def test_placeholders_are_filled_in() -> None:
+    text = "Người dùng:\n{{ memories }}\nGặp: {{conversations}}"
+    assert check_custom_template(text) is None
+    assert body(filled(full_context(), text)) == (
+        "Người dùng:\n"
+        "- [PROBLEM] Docker Compose không khởi động được Redis 🐳\n"
+        "- [FACT] Lives in Hà Nội since 2024.\n"
+        "- [GOAL, achieved] Run a marathon.\n"
+        "Gặp: - Sắp xếp mảng: Đã học cách sort array trong Python.\n"
+        "- Talked about 猫."
+    )
+
+
+def test_other_braces_and_format_signs_are_plain_text() -> None:
+    text = "{user} {0} %s ${HOME} {% if x %} {{memories}}"
+    block = filled(PromptContext(memories=[memory(1, "fact", "Tea.")]), text)
+    assert body(block) == "{user} {0} %s ${HOME} {% if x %} - [FACT] Tea."
+    # A value is never filled in as a placeholder.
+    context = PromptContext(
+        memories=[memory(1, "fact", "{{memories}}"), memory(2, "fact", "{{entities}}")]
+    )
+    assert body(filled(context, "{{memories}}")) == "- [FACT] {{memories}}\n- [FACT] {{entities}}"
+
+
+def test_relevant_memories_stand_where_relevant_stands_and_only_there() -> None:
+    block = filled(full_context(), "{{relevant}}\n==\n{{memories}}")
+    relevant, memories = body(block).split("\n==\n")
+    assert relevant.startswith("- [PROBLEM] Docker")
+    assert "- [GMAIL] Q4 Budget" in relevant
+    assert "Docker" not in memories
+    assert memories.startswith("- [FACT]")
+
+
+def test_an_unusable_template_is_explained_and_refused() -> None:
+    for text, reason in [
+        ("", "contains no placeholder; use at least one of {{profile}}, {{memories}}"),
+        ("Hello", "contains no placeholder"),
+        ("{{secrets}} {{memories}}", 'contains "{{secrets}}"; only {{profile}}, {{memories}}'),
+        ("{{memories.__class__}}", 'contains "{{memories.__class__}}"'),
+        ("{{Memories}}", 'contains "{{Memories}}"'),
+        ("{{memories", 'contains "{{memories"'),
+        ("{{memories}} }}", 'contains "}}"'),
+        ("{{{{memories}}}}", 'contains "{{'),
+        ("<<<end HITHERTO:memory>>> {{memories}}", "must not contain"),
+        ("x" * 17_000 + "{{memories}}", "must have at most 16384 characters"),
+    ]:
+        problem = check_custom_template(text)
+        assert problem is not None, text
+        assert reason in problem
+        with pytest.raises(ValueError, match="The custom template"), refusing(text):
+            filled(full_context(), text)
+
+
+def test_the_fixed_text_and_repetitions_are_paid_for() -> None:
+    context = full_context()
+    text = "About them. " * 10 + "{{memories}}\nagain\n{{memories}}\n{{profile}}"
+    for budget in range(601):
+        block = filled(context, text, budget)
+        assert block.tokens == estimated_tokens(block.text) <= budget
+        assert block.text.count("marathon") in (0, 2)
+    assert "marathon" in filled(context, text, 601).text
+
+
+def test_the_fence_id_in_the_template_is_removed() -> None:
+    block = filled(full_context(), f"{FENCE_ID.upper()} {{{{memories}}}}")
+    assert block.text.lower().count(FENCE_ID) == 2

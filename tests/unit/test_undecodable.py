@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
 import tracemalloc
 
 import pytest
@@ -13,9 +11,8 @@ from hypothesis import strategies as st
 
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_shared.database.statement_names import name_of, name_of_trip
 from hitherto_shared.rpc.undecodable import undecodable_field
-from tools.tree.whole_statements import SQL, product
+from tests.varint import varint
 
 SUBMIT = pb.SubmitTranscriptsRequest
 
@@ -95,57 +92,9 @@ def test_the_largest_request_nested_to_the_limit_is_searched_in_little_memory() 
     assert peak < 4 * len(data)
 
 
-def varint(number: int) -> bytes:
-    return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + varint(number // 128)
-
-
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)
 @given(st.binary(max_size=200), st.integers(0, 60))
 def test_any_bytes_have_an_answer(data: bytes, at: int) -> None:
     whole = request(content="text", metadata={"a": [1, "b", {"c": None}]})
     for given_bytes in (data, whole[:at] + data + whole[at:]):
         assert undecodable_field(SUBMIT.DESCRIPTOR, given_bytes).field
-
-
-# Every statement of the services has a name by which logs and traces call it.
-
-
-def statements() -> dict[str, str]:
-    """The statements in the constants of the services' storage and queue, by name."""
-    found = {}
-    for path, tree in product().items():
-        folder, _, file = path.rpartition("/")
-        if not folder.endswith(("/storage", "/queue")):
-            continue
-        importlib.import_module(path.removesuffix(".py").split("/", 2)[2].replace("/", "."))
-        for node in tree.body:
-            if (
-                isinstance(node, ast.Assign)
-                and isinstance(node.targets[0], ast.Name)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-                and SQL.search(node.value.value)
-            ):
-                name = node.targets[0].id.strip("_").lower()
-                found[f"{file.removesuffix('.py')}.{name}"] = node.value.value
-    return found
-
-
-def test_a_statement_has_the_name_of_its_constant() -> None:
-    found = statements()
-    assert len(found) > 100
-    names = {name: name_of(text) for name, text in found.items()}
-    # One that stands in several modules has the name of one of them.
-    others = {name: told for name, told in names.items() if told != name}
-    assert all(told.endswith(name.partition(".")[2]) for name, told in others.items())
-    assert len(others) < 10
-    assert name_of(found["claims.claim"].encode()) == "claims.claim"
-
-
-def test_a_trip_names_its_statements_without_the_frame_of_the_transaction() -> None:
-    found = statements()
-    claim, hold = found["claims.claim"], found["claims.hold"]
-    assert name_of_trip(("BEGIN", claim, hold, hold, "COMMIT")) == "claims.claim + claims.hold"
-    assert name_of_trip(("COMMIT",)) == "exchange.commit"
-    many = tuple(found.values())[:7]
-    assert name_of_trip(many).endswith(" + 2 more")

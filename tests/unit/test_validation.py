@@ -1,9 +1,10 @@
-"""Checks at the border: limits at their edges, and that no text costs much before it is refused."""
+"""Checks at the border: what is refused and normalised, and that no refused text costs much."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, cast
+import unicodedata
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,7 +13,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import conversation_pb2
 from hitherto_shared.errors import InvalidRequest
-from hitherto_shared.rpc.call import seconds_left
 from hitherto_shared.validation import Checks
 
 
@@ -95,18 +95,6 @@ def test_free_json() -> None:
     assert set(violations(checks)) == {"deep" + ".k" * 17, "big", "nul.a.b\x00", "nan.a[1]"}
 
 
-def test_the_shorter_of_both_limits_of_time_counts() -> None:
-    class Remaining:
-        def __init__(self, seconds: float | None) -> None:
-            self.seconds = seconds
-
-        def time_remaining(self) -> float | None:
-            return self.seconds
-
-    for deadline, left in [(None, 30.0), (3_600.0, 30.0), (0.5, 0.5), (-1.0, 0.0)]:
-        assert seconds_left(cast(Any, Remaining(deadline)), 30.0) == left, deadline
-
-
 def test_violations_are_counted_and_only_so_many_kept() -> None:
     checks = Checks()
     for i in range(5_000):
@@ -115,3 +103,31 @@ def test_violations_are_counted_and_only_so_many_kept() -> None:
         checks.done()
     assert (caught.value.total, len(caught.value.violations)) == (5_000, 1_000)
     assert "4999 more" in caught.value.message
+
+
+def test_identifiers_are_any_printable_text() -> None:
+    for good in ["a", "x" * 256, "ế" * 256, "a b", "日本", "👩‍👩‍👧", "٣", "-", "e\u0301"]:
+        checks = Checks()
+        assert checks.identifier("id", good) == unicodedata.normalize("NFC", good)
+        assert violations(checks) == {}, good
+
+
+def test_text_is_measured_in_bytes_of_its_normal_form() -> None:
+    checks = Checks()
+    assert checks.text("t", "e\u0301" * 4, max_bytes=8) == "é" * 4
+    assert violations(checks) == {}
+    checks.text("t", "é" * 5, max_bytes=8)
+    checks.text("u", " \n", max_bytes=8, required=True)
+    checks.text("v", "a\x00", max_bytes=8)
+    checks.text("w", "\udcff", max_bytes=8)
+    assert set(violations(checks)) == {"t", "u", "v", "w"}
+
+
+def test_a_text_may_be_as_much_longer_as_its_normal_form_can_be_shorter() -> None:
+    for composed in ["\u0390", "\uac01", "é"]:
+        checks = Checks()
+        loose = unicodedata.normalize("NFD", composed)
+        assert checks.text("t", loose * 1_000, max_bytes=len(composed.encode()) * 1_000)
+        assert checks.identifier("u", "\u1f82" * 256), composed
+        assert checks.identifier("v", unicodedata.normalize("NFD", "\u1f82" * 256)), composed
+        assert violations(checks) == {}, composed

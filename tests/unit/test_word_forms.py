@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 
 import pytest
 
-from hitherto_retrieval.suggestions import recent_topics, suggest
-from hitherto_shared.models import Summary
 from hitherto_shared.text.bm25 import TermPostings, score
 from hitherto_shared.text.terms import count_terms, looked_up_terms, query_terms
 from hitherto_shared.text.word_forms import WORDS, forms
@@ -50,52 +47,3 @@ def test_forms_of_a_word_are_one_term_in_bm25() -> None:
     ]
     together = [TermPostings("go", [1, 2], [3, 1], [9, 4]), TermPostings("tea", [3], [1], [5])]
     assert score(apart, 10, 60) == pytest.approx(score(together, 10, 60))
-
-
-# What is suggested next, from the summaries of the last conversations (D15).
-
-
-NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
-
-
-def summary(
-    outcome: str, *suggestions: str, topics: tuple[str, ...] = (), technical: tuple[str, ...] = ()
-) -> Summary:
-    return Summary(
-        conversation_id="c",
-        user_id="ana",
-        title="t",
-        summary="",
-        outcome=outcome,
-        message_count=2,
-        created_at=NOON,
-        updated_at=NOON,
-        key_topics=topics,
-        technical_topics=technical,
-        followup_suggestions=suggestions,
-    )
-
-
-def test_what_needs_a_follow_up_comes_first_then_the_newest() -> None:
-    found = suggest(
-        [
-            summary("resolved", "new but settled"),
-            summary("ongoing", "goes on"),
-            summary("needs_followup", "newer need"),
-            summary("needs_followup", "older need"),
-        ],
-        10,
-    )
-    assert found == ["newer need", "older need", "goes on", "new but settled"]
-
-
-def test_three_of_the_last_five_conversations_each_once() -> None:
-    many = [summary("ongoing", f"ask about {n}", "Ask about 0") for n in range(9)]
-    assert suggest(many, 3) == ["ask about 0", "ask about 1", "ask about 2"]
-    assert len(suggest(many, 50)) == 5
-    assert suggest([summary("ongoing", "x" * 101, "é" * 100, "")], 3) == ["é" * 100]
-    told = [
-        summary("ongoing", topics=("Bánh mì", "travel"), technical=("Docker",)),
-        summary("ongoing", topics=("banh mi", "docker")),
-    ]
-    assert recent_topics(told) == ["Bánh mì", "travel", "Docker"]

@@ -1,4 +1,4 @@
-"""The data set as it is read, and what is refused."""
+"""The data set as it is read, split, and found again in blocks, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recall and nDCG of one answer."""
+"""Recall and nDCG of one answer, and the bars of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the retrieval benchmark makes figures of what it saw, and judges them."""
+"""What the benchmark sends and sees, and how it makes figures of that and judges them."""
 
 from __future__ import annotations
 

@@ -1,19 +1,17 @@
-"""What the console takes from forms and addresses, and what it refuses."""
+"""The console: what it takes from forms and addresses, what it refuses, its charts, its wording."""
 
 from __future__ import annotations
 
 from datetime import date
-from unicodedata import normalize
 
 import pytest
 
-from hitherto_client.command import main
 from hitherto_client.console.charts import usage_charts
 from hitherto_client.console.fields import FieldRefused, Fields
+from hitherto_client.console.second_person import to_second_person
 from hitherto_client.console.visits import only_here
 from hitherto_client.results import Usage, UsageRow
 from tests.refusing import refusing
-from tests.unit.client.fake_services import Fakes
 
 
 def fields(text: str) -> Fields:
@@ -91,36 +89,32 @@ def test_a_day_is_one_column_of_all_kinds_drawn_to_the_highest() -> None:
     assert usage_charts([], date(2026, 8, 1), date(2026, 8, 2)).charts == ()
 
 
-# What a table shows where the terminal is too narrow for it.
+# Statements about a person, as the console says them to that person.
 
 
-ID = "0198c0de-7a11-7000-8000-000000000001"
-SAID = normalize("NFC", "Người dùng thích uống cà phê sữa đá và không ăn được hải sản 🦐.")
-
-
-@pytest.mark.parametrize("width", [160, 80, 50])
-def test_words_and_ids_stay_whole_at_any_usual_width(
-    fakes: Fakes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    fakes.answer(
-        "ListMemories",
-        {
-            "memories": [
-                {
-                    "id": ID,
-                    "type": "MEMORY_TYPE_PREFERENCE",
-                    "status": "MEMORY_STATUS_SUPERSEDED",
-                    "content": SAID,
-                    "validFrom": "2026-08-17T00:00:00Z",
-                }
-            ]
-        },
-    )
-    assert main(["memories", "ana"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert all(len(line) <= width for line in lines)
-    words = " ".join(lines).split()
-    assert {ID, "preference", "superseded", "importance", "2026-08-17", *SAID.split()} <= set(words)
-    # Not a column with a word on each line.
-    assert len(lines) <= 6
+def test_only_what_is_certain_is_turned() -> None:
+    for stored, told in [
+        ("User lives in Leith.", "You live in Leith."),
+        (
+            "User moved to Glasgow and lives in Glasgow.",
+            "You moved to Glasgow and live in Glasgow.",
+        ),
+        ("User's sister Ilse lives in Lyon.", "Your sister Ilse lives in Lyon."),
+        ("The user bakes their own oat bars.", "You bake your own oat bars."),
+        (
+            "User has a cat who tries to steal and hides.",
+            "You have a cat who tries to steal and hides.",
+        ),
+        ("User studies law. User doesn't drive.", "You study law. You don't drive."),
+        ("User asked: Does User run? He does.", "You asked: Does User run? He does."),
+        ("User is tired; wants to rest", "You are tired; want to rest"),
+        ("Người dùng sống ở Huế.", "Bạn sống ở Huế."),
+        # What is unsure stays as it is.
+        ("User interests include cooking.", "User interests include cooking."),
+        ("User met Anna and her husband.", "User met Anna and her husband."),
+        ("User rows. Maren sings.", "User rows. Maren sings."),
+        ("Maren lives in Leith.", "Maren lives in Leith."),
+        ("User", "User"),
+        ("مريم تحب الشاي", "مريم تحب الشاي"),
+    ]:
+        assert to_second_person(stored) == told

@@ -14,7 +14,6 @@ from hitherto.v1 import memory_service_pb2, privacy_service_pb2, retrieval_servi
 from hitherto_client.command import main
 from hitherto_client.console.fields import Fields
 from hitherto_client.console.rendering import day, iso_day
-from hitherto_client.console.second_person import to_second_person
 from hitherto_client.days import days_in, first_moment, last_moment, read_day, zone_named
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -128,34 +127,3 @@ def test_days_on_which_clocks_change() -> None:
 
 def test_a_zone_that_is_not_known_here_is_utc() -> None:
     assert [zone_named(name) for name in ("", "Mars/North", "../etc")] == [UTC] * 3
-
-
-# Statements about a person, as the console says them to that person.
-
-
-def test_only_what_is_certain_is_turned() -> None:
-    for stored, told in [
-        ("User lives in Leith.", "You live in Leith."),
-        (
-            "User moved to Glasgow and lives in Glasgow.",
-            "You moved to Glasgow and live in Glasgow.",
-        ),
-        ("User's sister Ilse lives in Lyon.", "Your sister Ilse lives in Lyon."),
-        ("The user bakes their own oat bars.", "You bake your own oat bars."),
-        (
-            "User has a cat who tries to steal and hides.",
-            "You have a cat who tries to steal and hides.",
-        ),
-        ("User studies law. User doesn't drive.", "You study law. You don't drive."),
-        ("User asked: Does User run? He does.", "You asked: Does User run? He does."),
-        ("User is tired; wants to rest", "You are tired; want to rest"),
-        ("Người dùng sống ở Huế.", "Bạn sống ở Huế."),
-        # What is unsure stays as it is.
-        ("User interests include cooking.", "User interests include cooking."),
-        ("User met Anna and her husband.", "User met Anna and her husband."),
-        ("User rows. Maren sings.", "User rows. Maren sings."),
-        ("Maren lives in Leith.", "Maren lives in Leith."),
-        ("User", "User"),
-        ("مريم تحب الشاي", "مريم تحب الشاي"),
-    ]:
-        assert to_second_person(stored) == told

@@ -1,4 +1,4 @@
-"""The extra of an integration brings what the program on its page imports."""
+"""An integration's extra brings what its page imports; an error without it names the extra."""
 
 from __future__ import annotations
 

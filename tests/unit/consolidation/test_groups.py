@@ -1,4 +1,4 @@
-"""Which memories are put before the model together (C1)."""
+"""Which memories are put before the model together, and what the model is shown (C1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles of several users, each opened with its own user's key (H3; ListProfiles)."""
+"""Keys of several users: each opens its own user's profile (ListProfiles), and no more (H3)."""
 
 from __future__ import annotations
 
@@ -123,3 +123,10 @@ async def test_h3_it_reaches_threads_and_tasks_of_the_work_and_no_other_work() -
         assert await asyncio.to_thread(at_hand, ANA) is key
         assert await asyncio.create_task(asyncio.to_thread(at_hand, ANA)) is key
     assert await beside is None
+
+
+def test_h3_no_key_stays_at_hand_after_an_error() -> None:
+    with pytest.raises(KeyNeeded), keys_at_hand(key_of(ANA)):
+        key_at_hand(BEN)
+    with pytest.raises(KeyNeeded):
+        key_at_hand(ANA)

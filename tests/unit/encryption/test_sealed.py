@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from hitherto_shared.encryption import rows
-from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import DecryptionFailed
-from hitherto_shared.encryption.key_store import KeyStore, WrappedKey
 from hitherto_shared.encryption.rows import BY_TABLE, SealedRow
 from hitherto_shared.encryption.user_key import OVERHEAD_BYTES, UserKey, version_of
-from hitherto_shared.models import Scope
 from tests.refusing import refusing
 
 KEY = b"k" * 32
@@ -128,67 +124,3 @@ def test_h3_only_the_present_and_earlier_versions_of_one_item_share_a_place() ->
     assert places.pop("memory_versions") == places["memories"]
     assert places.pop("profile_versions") == places["profiles"]
     assert len(set(places.values())) == len(places)
-
-
-def test_h3_no_key_stays_at_hand_after_an_error() -> None:
-    ana, ben = Scope("t", "ana"), Scope("t", "ben")
-    with pytest.raises(KeyNeeded), keys_at_hand(key(user="ana")):
-        key_at_hand(ben)
-    with pytest.raises(KeyNeeded):
-        key_at_hand(ana)
-
-
-# The folder of wrapped keys: a file is replaced only while it holds what was read (H3).
-
-
-ANA = "a" * 64
-
-
-def wrapped(name: str, *, by: str = "old") -> WrappedKey:
-    return WrappedKey("a", name, by, f"{name} by {by}".encode())
-
-
-def held(store: KeyStore) -> WrappedKey:
-    found = store.read(ANA)
-    assert found is not None
-    return found[1]
-
-
-def test_a_key_that_took_the_place_of_another_is_not_replaced(tmp_path: Path) -> None:
-    """The user was erased and came back while the first key was wrapped anew."""
-    store = KeyStore(tmp_path)
-    first, second = wrapped("first"), wrapped("second")
-    assert store.create(ANA, first)
-    assert store.erase(ANA)
-    assert store.create(ANA, second)
-    assert not store.replace(ANA, first, wrapped("first", by="new"))
-    assert held(store) == second
-    assert store.replace(ANA, second, wrapped("second", by="new"))
-    assert held(store) == wrapped("second", by="new")
-
-
-def test_a_key_that_is_gone_does_not_come_back(tmp_path: Path) -> None:
-    store = KeyStore(tmp_path)
-    assert store.create(ANA, wrapped("first"))
-    assert store.erase(ANA)
-    assert not store.replace(ANA, wrapped("first"), wrapped("first", by="new"))
-    assert store.read(ANA) is None
-
-
-def test_the_first_key_stays_the_first(tmp_path: Path) -> None:
-    store = KeyStore(tmp_path)
-    assert store.create(ANA, wrapped("first"))
-    assert not store.create(ANA, wrapped("second"))
-    assert held(store) == wrapped("first")
-
-
-def test_some_keys_are_from_all_over_the_folder(tmp_path: Path) -> None:
-    """An interrupted rewrapping has come as far as it came by the order of names."""
-    store = KeyStore(tmp_path / "keys")
-    assert store.some_hashes(4) == []
-    hashes = [f"{number:02x}{number:02x}{'0' * 60}" for number in range(40)]
-    for hashed in hashes:
-        store.create(hashed, wrapped("k"))
-    assert len(store.some_hashes(4)) == 4
-    assert len({hashed for _ in range(100) for hashed in store.some_hashes(4)}) > 30
-    assert sorted(store.some_hashes(100)) == hashes

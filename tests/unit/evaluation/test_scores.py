@@ -1,4 +1,4 @@
-"""What a row scores."""
+"""What a row scores, and the rules by which wordings are judged."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.extraction.rows import Existing, MemoryOutcome
+from benchmarks.extraction.matching import Nearness, violated
+from benchmarks.extraction.rows import Existing, Forbidden, MemoryOutcome
 from benchmarks.extraction.scores import Verdict, add, as_wanted, judge_row, ratio
+from benchmarks.extraction.support import unsupported
+from benchmarks.extraction.wording import contains_all, language_of
 from tests.unit.evaluation.observations import observed, row, seen
 
 PORTO = {
@@ -139,3 +142,63 @@ def test_a_reworded_copy_of_a_known_memory_is_a_duplicate_while_that_holds() -> 
     for status, repeats in (("active", {copy: said}), ("contradicted", {})):
         fate = MemoryOutcome(vegan, seen(said), seen(said, status=status))
         assert judge_row(observed(silent, seen(copy), fates=[fate])).repeats == repeats
+
+
+# The rules by which words are compared, languages told and inventions found.
+
+
+def test_contained_terms() -> None:
+    for text, terms, found in [
+        ("The user prefers TEA", ("prefer", "tea"), True),
+        ("The user steams milk", ("tea",), False), ("Người dùng sống ở Hà Nội", ("ha noi",), True),
+        ("ユーザーはiDeCoとNISAを使う", ("NISA",), True), ("It costs 1200 euros", ("200",), False),
+        ("It costs 1,200 euros", ("200",), False), ("It costs 20 euros", ("2",), False),
+        ("It costs 20 euros", (("twenty", "20"),), True), ("ユーザーは１２歳", ("12歳",), True),
+        ("Mary’s dog", ("mary's",), True),
+    ]:  # fmt: skip
+        assert contains_all(text, terms) is found
+
+
+def test_b7_the_language_of_a_statement() -> None:
+    for text, language in [
+        ("The user works at Công ty Hòa Phát in Đà Nẵng.", "en"),
+        ("Team của người dùng đang migrate sang microservices.", "vi"),
+        ("ユーザーのcodeはGoで書かれている。", "ja"),
+        ("Thích phở", "vi"),
+        ("Kubernetes", None),
+        ("", None),
+    ]:
+        assert language_of(text) == language
+
+
+def test_what_the_conversation_does_not_carry() -> None:
+    for text, finding in [
+        ("The user has lived in Porto with two cats since 2026-03-01.", ""),
+        ("The user has 2 cats.", ""),
+        ("The user has 3 cats.", "number 3"),
+        ("The user has lived in Porto since 1987.", "number 1987"),
+        ("The user lives in Porto and calls it “the best of towns”.", "quote the best of towns"),
+        ("The user collects antique typewriters and stamps.", "words 0 of 4"),
+    ]:
+        findings = unsupported(text, row("I live in Porto with my two cats."))
+        assert findings == ([finding] if finding else [])
+
+
+def test_forbidden_words_patterns_and_what_excuses_them() -> None:
+    rules = [
+        Forbidden(contains=("vegan",), unless=("Mai", "sister"), because="it is the sister"),
+        Forbidden(pattern=r"\byesterday\b", because="relative"),
+    ]
+    assert violated("The user is vegan.", rules) == [0]
+    assert violated("The user's sister is vegan.", rules) == []
+    assert violated("Yesterday the user's sister left.", rules) == [1]
+
+
+def test_nearness_stands_in_for_words_but_not_for_numbers() -> None:
+    said = "I live in Porto with my two cats."
+    vector = np.array([1.0, 0.0], dtype=np.float32)
+    other, wrong = "The user shares a home by the sea", "The user shares a home with 7 felines"
+    near = Nearness({said: vector, other: vector, wrong: vector}, 0.85)
+    assert unsupported(other, row(said)) != []
+    assert unsupported(other, row(said), near) == []
+    assert unsupported(wrong, row(said), near) == ["number 7"]

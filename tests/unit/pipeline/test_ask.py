@@ -1,4 +1,4 @@
-"""Asking the model: once more for garbage, in halves when the answer was cut off (rows 26, 27)."""
+"""Asking the model: how messages become calls (B6), and what follows bad answers (rows 26, 27)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hitherto_extraction.pipeline.model_call import TooMuch, ask, halves
+from hitherto_extraction.pipeline.model_call import TooMuch, ask, halves, split
 from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.provider.protocol import (
     Batch,
@@ -17,7 +19,13 @@ from hitherto_extraction.provider.protocol import (
     PromptMessage,
 )
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_shared.model_api import ContentRefused, ModelMisbehaved, ModelRefused, PromptTooLong
+from hitherto_shared.model_api import (
+    ContentRefused,
+    ModelMisbehaved,
+    ModelRefused,
+    PromptTooLong,
+    estimate_tokens,
+)
 from tests.refusing import refusing
 from tests.scripted_model import CONTENT_FAULTS
 
@@ -142,3 +150,28 @@ def test_halves_keep_every_message_in_order() -> None:
         assert first, count
         assert second, count
         assert [*first, *second] == messages, count
+
+
+def stored(*contents: str) -> list[StoredMessage]:
+    return [StoredMessage(n, f"m{n}", "user", "", c, NOON) for n, c in enumerate(contents, 1)]
+
+
+def test_a_message_above_the_budget_stands_alone() -> None:
+    short, long, last = stored("a", "x" * 9000, "b")
+    assert split([short, long, last], 200) == [[short], [long], [last]]
+
+
+def test_tokens_are_estimated_from_bytes() -> None:
+    for text, tokens in [("", 0), ("abc", 1), ("abcd", 2), ("Hà Nội", 3)]:
+        assert estimate_tokens(text) == tokens
+
+
+@given(st.lists(st.text(max_size=400), max_size=30), st.integers(30, 400))
+def test_every_message_once_in_order_within_the_budget(contents: list[str], budget: int) -> None:
+    contents = [c.encode("utf-8", "ignore").decode() for c in contents]
+    messages = stored(*contents)
+    batches = split(messages, budget)
+    assert [message for batch in batches for message in batch] == messages
+    for batch in batches:
+        assert batch
+        assert len(batch) == 1 or sum(estimate_tokens(m.content) for m in batch) <= budget

@@ -1,7 +1,7 @@
-"""The check of digits refuses next to none of the right wordings of forty recorded people.
+"""A new wording holds no number that nobody said (row 71), and the check refuses few right ones.
 
-`benchmarks/state` has their conversations, and a capable model's replies to them, in eight
-languages. A wording that is refused is lost to a person, although somebody said it.
+`benchmarks/state` has the conversations of forty people, and a capable model's replies to them,
+in eight languages. A wording that is refused is lost to a person, although somebody said it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which proposals of a reconciliation are carried out."""
+"""What a reconciliation proposes, as it is read, and which of it is carried out."""
 
 from __future__ import annotations
 

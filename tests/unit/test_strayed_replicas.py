@@ -1,0 +1,62 @@
+"""Which lineages of a replica stray from the primary's; integration/replica/ has real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from hitherto_retrieval import readers
+from hitherto_retrieval.readers import Readers
+from hitherto_shared.consistency import ConsistencyTokens, Lineage
+from hitherto_shared.database.faults import no_answer_in_time
+from hitherto_shared.database.pool import Connection, Database
+
+
+class Server:
+    """Stands for a database: it tells its lineage, which is its connection as well."""
+
+    def __init__(self, lineage: Lineage) -> None:
+        self.lineage = lineage
+        self.slow = False
+
+    async def run(self, work: Callable[[Connection], Awaitable[Any]], **_: object) -> Any:
+        if self.slow:
+            raise no_answer_in_time()
+        return await work(cast(Connection, self))
+
+
+PRIMARY, FOLLOWER = Lineage("a", 2, standby=False), Lineage("a", 2, standby=True)
+PROMOTED = Lineage("a", 3, standby=False)
+
+
+async def test_a_strayed_replica_is_told_from_one_that_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def lineage_of(connection: Connection) -> Lineage:
+        return cast(Server, connection).lineage
+
+    monkeypatch.setattr(readers, "lineage_of", lineage_of)
+    for primary, replica, strayed in (
+        (PRIMARY, PROMOTED, True),
+        (PRIMARY, Lineage("a", 1, standby=True), True),
+        (PRIMARY, Lineage("a", 3, standby=True), True),
+        (PRIMARY, Lineage("b", 2, standby=False), True),
+        (FOLLOWER, Lineage("b", 2, standby=True), True),
+        (PRIMARY, FOLLOWER, False),
+        # After a failover both strings may name one server.
+        (PRIMARY, PRIMARY, False),
+        # The control files of two standbys need not agree.
+        (FOLLOWER, Lineage("a", 1, standby=True), False),
+        (Lineage("a", 1, standby=True), PRIMARY, False),
+    ):
+        servers = [Server(primary), Server(replica)]
+        first, second = (cast(Database, each) for each in servers)
+        watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
+        assert await watched._strayed() is strayed, (primary, replica)
+        for slow in servers:
+            # A slow primary readmits no strayed replica, nor gets the reads of one that follows.
+            slow.slow = True
+            assert await watched._strayed() is strayed, (primary, replica)
+            slow.slow = False
