@@ -168,8 +168,8 @@ async def test_interrupted_continued_and_repeated(modelled: Services, clear: Liv
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, share
         assert "complete export" in refusal.message, share
         once = await bring(services, clear.data, key="k1")
-        assert once.skipped_counts, share
         assert kept(await export(services)) == kept(clear.export), share
+    assert once.skipped_counts
     again = await bring(services, clear.data, piece=777)
     assert not again.imported_counts
     for table, count in once.imported_counts.items():

@@ -190,7 +190,7 @@ async def test_bodies_of_millions_of_messages_are_refused_undecoded(edge: Edge) 
     for credential, body, field, room in (
         (None, MILLIONS, "", 60_000_000),
         (edge.credential, MILLIONS, "transcripts", 130_000_000),
-        (edge.credential, within_one(MILLIONS), "transcripts.messages", 130_000_000),
+        (edge.credential, within_one(MILLIONS), "transcripts.messages", 180_000_000),
     ):
         async with channel(edge.writing) as own:
             submit = own.unary_unary(SUBMIT)
