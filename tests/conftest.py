@@ -106,7 +106,6 @@ _STARTS_PROCESSES = (
     "tests/integration/replica/",
     "tests/integration/test_killed_runs.py",
     "tests/integration/test_processes.py",
-    "tests/integration/test_run_services.py",
     "tests/e2e/test_client_packages.py",
     "tests/e2e/test_demo.py",
     "tests/e2e/test_locomo_benchmark.py",

@@ -12,12 +12,29 @@ from tests.e2e.sealing import PERSONAL, change_profile
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel
 from tests.scripted_model.answers import memory, quoting
 
-SAID = ["qumsguser", "qumsgassistant", "qumsgname", "qumsgmeta", "qumsgitem", "bímậtlờinói",
-        "秘密の猫", "🫀zwj👩‍⚕️", "سِرّي"]  # fmt: skip
+SAID = [
+    "qumsguser",
+    "qumsgassistant",
+    "qumsgname",
+    "qumsgmeta",
+    "qumsgitem",
+    "bímậtlờinói",
+    "秘密の猫",
+    "🫀zwj👩‍⚕️",
+    "سِرّي",
+]
 LEARNT = ["qulcontent", "quldetail", "qultag", "qulkeyword", "qulentity", "qulcontext"]
 SUMMED = ["qustitle", "会話の題", "qussummary", "qustopic", "qustechnical", "qusfollowup"]
-PROFILE = ["qupsummary", "qupproject", "qupprefkey", "qupprefvalue", "qupintent", "qupfactkey",
-           "qupfactvalue", "qupmeta"]  # fmt: skip
+PROFILE = [
+    "qupsummary",
+    "qupproject",
+    "qupprefkey",
+    "qupprefvalue",
+    "qupintent",
+    "qupfactkey",
+    "qupfactvalue",
+    "qupmeta",
+]
 SAVED = ["quscontent", "qusdetail", "qustag", "quskeyword", "quscontext", "qusmeta"]
 CHANGED = ["quucontent", "quudetail", "quutag", "quukeyword", "quuentity", "quucontext", "quumeta"]
 BY_HAND = ["quhsummary", "quhproject", "quhfactkey", "quhfactvalue", "quhmeta", "quhintent"]

@@ -208,9 +208,9 @@ async def test_bytes_that_are_no_message_are_the_callers_fault(
     whole = valid(method).SerializeToString() or b"\x0a\x03ana"
     for garbage in (b"\xff" * 40, whole[:-1], b"\x0a\xff\xff\xff\xff\x0f", b"\x0b", b"\x0a\x05ab"):
         refusal = await refused(services, method, garbage)
-        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
-        assert refusal.reason == "UNDECODABLE_REQUEST"
-        assert refusal.metadata == {"method": method.path}
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, garbage[:20]
+        assert refusal.reason == "UNDECODABLE_REQUEST", garbage[:20]
+        assert refusal.metadata == {"method": method.path}, garbage[:20]
     await still_answers(services)
 
 

@@ -117,7 +117,7 @@ async def test_b14_questions_are_on_the_bill_and_stopped_by_no_budget(
             return (await usage(services, kinds=["search"])).total.embedding_calls == 2
 
         await eventually(charged, "both questions to be charged", seconds=180)
-        ((row),) = (await usage(services, KIND, USER, kinds=["search"])).rows
+        (row,) = (await usage(services, KIND, USER, kinds=["search"])).rows
         assert (row.kind, row.user_id, row.usage.llm_calls) == ("search", "", 0)
         assert row.usage.embedding_tokens > 0
         assert row.usage.cost_usd > 0

@@ -364,12 +364,9 @@ class TestWhatElseIsCleared:
         self, services: Services, tenant_conninfo: str
     ) -> None:
         """Messages, summaries, sessions and their passages are gone for good."""
+        said = ("I live in Lisbon. Zanzibarquux!", "Nhà ở Huế 🏯.")
         for n in range(3):
-            await learn(
-                services,
-                talk("I live in Lisbon. Zanzibarquux!", "Nhà ở Huế 🏯.", conversation=f"c{n}",
-                     at=NOON),
-            )  # fmt: skip
+            await learn(services, talk(*said, conversation=f"c{n}", at=NOON))
         await append(services, "And Zanzibarquux waits.", 1, conversation="waiting")
         await update_session(services, {"last_message": "Huế"}, recent=items("m1"))
         counts = await clear(services, conversations=True)

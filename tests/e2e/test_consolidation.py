@@ -208,7 +208,7 @@ async def test_c1_undo_brings_the_originals_back(
     ):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await undo(modelled, memory_id, user=user)
-        assert read_refusal(caught.value).reason == reason
+        assert read_refusal(caught.value).reason == reason, (user, memory_id)
     # Neither a run by itself nor a further memory merges them again.
     await consolidate(modelled)
     await say(modelled, SIXTH, conversation="c2")

@@ -281,7 +281,7 @@ async def test_each_fault_is_named_with_what_to_set(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    for name in [kind] if kind in LASTING else FAULTS.keys() - LASTING:
+    for name in [kind] if kind in LASTING else sorted(FAULTS.keys() - LASTING):
         breaking, check, remedy = FAULTS[name]
         with monkeypatch.context() as installation.patch:
             await asyncio.to_thread(breaking, installation)

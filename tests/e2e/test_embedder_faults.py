@@ -110,7 +110,7 @@ async def test_row_82_a_long_source_costs_a_short_memory_no_vector(
 
 
 async def test_row_82_a_server_that_takes_ten_texts_a_call_makes_no_duplicates(
-    services: Services, model: ScriptedModel, tenant_conninfo: str
+    services: Services, model: ScriptedModel
 ) -> None:
     model.script = as_said
     model.embed = failing(400, lambda texts: len(texts) > 10)

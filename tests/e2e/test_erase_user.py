@@ -114,8 +114,8 @@ class TestNothingIsLeft:
             " WHERE key = 'both'",
         )
         assert left == (["bo"], 1)
-        assert rows(tenant_conninfo, "SELECT sum(calls) FROM hitherto.usage_ledger"
-                    " WHERE user_id = ''")[0][0] > 0  # fmt: skip
+        nobodys = "SELECT sum(calls) FROM hitherto.usage_ledger WHERE user_id = ''"
+        assert rows(tenant_conninfo, nobodys)[0][0] > 0
         # The offline batch of the other is theirs.
         assert await memories(modelled, user="bo")
 

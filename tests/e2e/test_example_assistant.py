@@ -539,9 +539,7 @@ async def test_what_the_user_says_is_kept_whatever_the_model_does(stage: Stage) 
         assert kept is not None
         said = [("user", "Remember that I am allergic to peanuts."), ("assistant", reply.response)]
         told = [(message.role, message.content) for message in kept.messages]
-        # What says that there is no answer is none.
-        expected = said if answer else said[:1]
-        assert told[: len(expected)] == expected, kind
+        assert told == said, kind
 
 
 async def test_a_question_or_an_action_stands_for_words(stage: Stage) -> None:

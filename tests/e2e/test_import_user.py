@@ -162,25 +162,26 @@ async def test_interrupted_continued_and_repeated(modelled: Services, clear: Liv
     """At any line: what was stored stays, the whole file brings the rest, and again nothing."""
     lines = clear.data.splitlines(keepends=True)
     for share in (0.1, 0.5, 0.8):
+        services = modelled.as_tenant(Tenant())
         end = int(share * len(lines))
-        refusal = await refusal_of(bring(modelled, b"".join(lines[:end]) + lines[end][:20]))
-        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
-        assert "complete export" in refusal.message
-    once = await bring(modelled, clear.data, key="k1")
+        refusal = await refusal_of(bring(services, b"".join(lines[:end]) + lines[end][:20]))
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, share
+        assert "complete export" in refusal.message, share
+        once = await bring(services, clear.data, key="k1")
+        assert kept(await export(services)) == kept(clear.export), share
     assert once.skipped_counts
-    assert kept(await export(modelled)) == kept(clear.export)
-    again = await bring(modelled, clear.data, piece=777)
+    again = await bring(services, clear.data, piece=777)
     assert not again.imported_counts
     for table, count in once.imported_counts.items():
         assert again.skipped_counts[table] == once.skipped_counts[table] + count
-    assert not (await bring(modelled, clear.data, key="k1")).imported_counts
-    assert kept(await export(modelled)) == kept(clear.export)
+    assert not (await bring(services, clear.data, key="k1")).imported_counts
+    assert kept(await export(services)) == kept(clear.export)
     # What has changed since stays.
-    (tea,) = [held for held in await memories(modelled) if "trà sen" in held.content]
-    await update(modelled, tea.id, content="The user drinks coffee.")
-    await bring(modelled, clear.data)
-    assert "The user drinks coffee." in {held.content for held in await memories(modelled)}
-    refusal = await refusal_of(bring(modelled, clear.data, "bo", key="k1"))
+    (tea,) = [held for held in await memories(services) if "trà sen" in held.content]
+    await update(services, tea.id, content="The user drinks coffee.")
+    await bring(services, clear.data)
+    assert "The user drinks coffee." in {held.content for held in await memories(services)}
+    refusal = await refusal_of(bring(services, clear.data, "bo", key="k1"))
     assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
 
 
@@ -327,9 +328,7 @@ async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str)
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'bo'")
 
 
-async def test_every_table_and_column_of_an_export_is_known(
-    conninfo: str, superuser_conninfo: str
-) -> None:
+async def test_every_table_and_column_of_an_export_is_known(conninfo: str) -> None:
     """A later migration decides whether its table is imported; its columns then are."""
     database = Database(conninfo, "hitherto_write", application="test", max_size=1)
     await database.open()

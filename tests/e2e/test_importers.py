@@ -20,6 +20,7 @@ from hitherto_client.importers import ExportReport, ExportUnreadable, read_expor
 from tests.e2e.conftest import Services
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 from tests.growth import filled, more_than_linear
+from tests.refusing import refusing
 from tests.waiting import eventually
 
 DAY = "2026-03-01"
@@ -315,7 +316,8 @@ async def test_an_export_of_another_product_is_recognised(tmp_path: Path) -> Non
         ("hindsight", "letta", {"id": "p", "text": "x", "tags": ["a"], "created_at": DAY}),
     ):
         file = written(tmp_path, [held, held])
-        with pytest.raises(ExportUnreadable, match=f"it looks like --from .*{product}"):
+        told = f"it looks like --from .*{product}"
+        with pytest.raises(ExportUnreadable, match=told), refusing(name):
             records(name, file)
         first, _ = records(product, file)
         assert first["valid_from"]

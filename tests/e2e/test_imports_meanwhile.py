@@ -61,7 +61,7 @@ async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_w
 
     What has a name of its own for the user keeps it: the records of the file refer to that.
     """
-    tables = [table for table, _ in clear.export.rows]
+    tables = tables_of(clear)
     cut = min(tables.index("entities"), tables.index("documents"))
     assert "conversations" in tables[:cut]
     await refusal_of(bring(modelled, split(clear, cut)[0]))
@@ -193,7 +193,7 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(
 ) -> None:
     """Nothing of it comes back, also if the user is reinstated at once."""
     # A group is stored once a record of another table comes.
-    tables = [table for table, _ in clear.export.rows]
+    tables = tables_of(clear)
     half = 1 + max(n for n, table in enumerate(tables) if table == "memory_sources")
     assert "memories" in tables[:half]
     erased = asyncio.Event()

@@ -13,6 +13,7 @@ from hitherto_client import Hitherto
 from hitherto_client.memory_files import MemoryFileError, MemoryFiles
 from tests.e2e.assistants import in_thread
 from tests.lazily import Lazily
+from tests.refusing import refusing
 
 if TYPE_CHECKING:
     import anthropic
@@ -192,7 +193,7 @@ async def test_a_command_that_cannot_be_carried_out_changes_nothing(memory: Hith
         memory.save_memory("ana", "Ana plays the oboe.")
         before = active(memory)
         for command, told in REFUSED:
-            with pytest.raises(MemoryFileError, match=told):
+            with pytest.raises(MemoryFileError, match=told), refusing(command):
                 MemoryFiles(memory, user="ana").run(command)
             assert active(memory) == before, command
 

@@ -6,7 +6,6 @@ The words of each are in no content and no message here, so that a hit comes of 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,7 +187,7 @@ async def test_a_merged_memory_has_the_questions_of_its_parts_that_it_answers(
 
 
 async def test_a_sealed_memory_keeps_none_in_clear(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     """Neither one that is learnt sealed nor one that is sealed later on."""
     model.script = replies(

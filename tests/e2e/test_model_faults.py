@@ -104,6 +104,7 @@ async def test_row_25_an_outage_makes_the_job_wait_and_costs_no_attempt(
             assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error
         (only,) = await memories(services)
         assert only.content == "The user mentioned canary:heron."
+        assert len(only.source_message_ids) == 2
         # As long as the model asks for.
         model.queue(StatusFault(429, retry_after="900"))
         (job_id,) = await submit(services, talk("remember canary:heron", user="bo"))

@@ -104,7 +104,7 @@ async def test_b9_the_earlier_statement_never_replaces_the_later_one(
 
 
 async def test_b9_the_same_in_other_words_becomes_one_and_both_wordings_stay(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services, model: ScriptedModel
 ) -> None:
     one, other = "Ana is a vegetarian", "Ana does not eat any meat"
     model.script = script(joining(one, other))

@@ -492,7 +492,7 @@ class Unreadable:
 
 
 async def test_the_package_decides_about_odd_requests(
-    wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto, caplog: pytest.LogCaptureFixture
+    wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto
 ) -> None:
     """What cannot be read is passed on: errors are those of the package."""
     await memory.save_memory("ana", "Ana lives in Porto.")

@@ -42,7 +42,7 @@ async def test_b8_nothing_is_saved_that_replaces_what_it_may_not(services: Servi
     ):
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await save(services, "Ana uses Zed", replaces=replaces, origin=origin)
-        assert refused.value.code() == code
+        assert refused.value.code() == code, (replaces, origin)
     assert await memories(services, statuses=ALL_STATUSES) == [old]
 
 

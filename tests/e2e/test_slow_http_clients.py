@@ -64,7 +64,8 @@ async def test_an_unfinished_request_is_not_waited_for(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_server, "REQUEST_SECONDS", 0.2)
-    for beginning in BEGINNINGS.values():
+    for name, beginning in BEGINNINGS.items():
+        print(name)  # The last one that pytest shows is the one that hangs.
         reader, writer = await begun(address, beginning)
         await closed(reader)
         writer.close()

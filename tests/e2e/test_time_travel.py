@@ -352,9 +352,9 @@ async def test_rows_48_50_a_moment_that_is_none_is_refused_by_its_field(services
         ):
             getattr(request, name).CopyFrom(garbage)
             refusal = await refused(services, METHODS[f"RetrievalService/{method}"], request)
-            assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT
-            assert set(refusal.fields) == {name}
-            assert "1900" in refusal.fields[name]
+            assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT, (method, garbage)
+            assert set(refusal.fields) == {name}, (method, garbage)
+            assert "1900" in refusal.fields[name], (method, garbage)
 
 
 async def test_d9_an_excerpt_of_the_past_ends_there(

@@ -18,6 +18,7 @@ from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.merging import STYLE, STYLES, say, script
 from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.spending import CHAT_COST, DAY, KIND, MODEL, USER, spend, usage
+from tests.refusing import refusing
 from tests.scripted_model import (
     CONTENT_FAULTS,
     ChatAnswer,
@@ -235,11 +236,17 @@ async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
 
 def test_b14_a_table_with_anything_but_prices_is_refused(tmp_path: Path) -> None:
     """A price of NaN or below 0 would spend no budget, and an infinite one every budget."""
-    prices = ('"cheap"', '{"input": "a"}', '{"input": NaN}', '{"input": 1, "output": -Infinity}',
-              '{"input": -0.1}', "[" * 100_000)  # fmt: skip
+    prices = (
+        '"cheap"',
+        '{"input": "a"}',
+        '{"input": NaN}',
+        '{"input": 1, "output": -Infinity}',
+        '{"input": -0.1}',
+        "[" * 100_000,
+    )
     for table in ("", "[]", *(f'{{"m": {price}}}' for price in prices)):
         (tmp_path / "prices.json").write_text(table)
-        with pytest.raises(ValueError, match="is not a price table"):
+        with pytest.raises(ValueError, match="is not a price table"), refusing(table[:40]):
             load_prices(tmp_path / "prices.json")
 
 

@@ -29,6 +29,7 @@ from tests.e2e.learning import rows
 from tests.e2e.leaving import export
 from tests.e2e.methods import METHODS, Refusal, call, refused
 from tests.e2e.requests import message, submit, transcript
+from tests.refusing import refusing
 from tests.tenants import Tenant
 
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]
@@ -161,7 +162,7 @@ async def test_an_erasure_is_not_over_while_a_list_names_the_person(conninfo: st
         await erasure.require_none_left(connection.of(Scope("b", "ana")), [])
     for role in ("hitherto_read", "hitherto_write"):
         async with as_role(conninfo, role) as connection:
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), refusing(role):
                 await connection.execute("UPDATE api_keys SET user_ids = NULL")
 
 

@@ -32,6 +32,7 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import EVERYTHING, as_role, bearer, key
 from tests.e2e.methods import METHODS, SERVICES, Method, Refusal, call, refused
 from tests.e2e.requests import submit, transcript, valid
+from tests.refusing import refusing
 
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]
 SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
@@ -241,7 +242,7 @@ async def test_memories_do_not_travel_in_clear_nor_to_whoever_asks(
 
     for listen in ("0.0.0.0:0", ":0", "example.org:50051"):
         given = settings(auth="off", retrieval_listen=listen, insecure_listen=True)
-        with pytest.raises(ValueError, match="loopback"):
+        with pytest.raises(ValueError, match="loopback"), refusing(listen):
             await serve(given, listen, functools.partial(retrieval_process.running, given))
     clear: dict[str, Any] = {"retrieval_listen": "0.0.0.0:0", "auth": "api-key"}
     with pytest.raises(ValueError, match="HITHERTO_INSECURE_LISTEN"):
@@ -337,9 +338,8 @@ REFUSED: list[tuple[Role, str]] = [
 
 
 async def test_a_role_is_refused(conninfo: str) -> None:
+    told = (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue)
     for role, statement in REFUSED:
         async with as_role(conninfo, role) as connection:
-            with pytest.raises(
-                (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue)
-            ):
+            with pytest.raises(told), refusing(statement):
                 await connection.execute(statement)

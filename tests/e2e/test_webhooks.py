@@ -200,8 +200,8 @@ async def test_walls_of_webhooks(services: Services, receiver: Receiver, tenant:
     await save(services, "Ana lives in Leith.")
     (delivery,) = await until_states(services, DELIVERED)
     elsewhere = bearer(Tenant().token)
-    reader = bearer(ISSUED.token(sub="svc", tenant=tenant.tenant_id, scope="read write maintenance",
-                                 hitherto_user_scope="any"))  # fmt: skip
+    whose = {"sub": "svc", "tenant": tenant.tenant_id, "hitherto_user_scope": "any"}
+    reader = bearer(ISSUED.token(scope="read write maintenance", **whose))
     person = bearer(ISSUED.token(sub="ana", tenant=tenant.tenant_id, scope="read write admin"))
     listing = await services.maintenance.ListWebhooks(pb.ListWebhooksRequest(), metadata=elsewhere)
     assert list(listing.webhooks) == []

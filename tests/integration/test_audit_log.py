@@ -24,6 +24,7 @@ from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from hitherto_shared.signing import Signer, load_signer
 from hitherto_shared.telemetry import JsonFormatter
+from tests.refusing import refusing
 
 ROLES: tuple[Role, ...] = (
     "hitherto_owner",
@@ -114,13 +115,14 @@ def test_nobody_changes_the_log(conninfo: str, superuser_conninfo: str) -> None:
         dsn = with_role(conninfo, role, application="test")
         with psycopg.connect(dsn, autocommit=True) as connection:
             for change in changes:
-                with pytest.raises(errors.InsufficientPrivilege):
+                with pytest.raises(errors.InsufficientPrivilege), refusing((role, change)):
                     connection.execute(change)
     with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
         for setting in ("origin", "replica"):
             admin.execute(f"SET session_replication_role = {setting}".encode())
             for change in changes:
-                with pytest.raises(errors.InsufficientPrivilege, match="append-only"):
+                told = pytest.raises(errors.InsufficientPrivilege, match="append-only")
+                with told, refusing((setting, change)):
                     admin.execute(change)
 
 

@@ -25,6 +25,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.logins import LoginTooStrong, require_no_more
 from hitherto_shared.database.migrate import all_migrations
 from hitherto_shared.startup import locate_database, locate_unless_ended
+from tests.refusing import refusing
 
 OTHERS = (*LOGINS, "hitherto_owner", "hitherto", "postgres")
 
@@ -115,7 +116,7 @@ def test_row_security_cannot_be_left(conninfo: str, superuser_conninfo: str) -> 
                 continue
             assert seen == [], role
             connection.execute("SET row_security = off")
-            with pytest.raises(errors.InsufficientPrivilege):
+            with pytest.raises(errors.InsufficientPrivilege), refusing(role):
                 connection.execute("SELECT user_id FROM users")
 
 
@@ -126,7 +127,8 @@ def test_no_start_up_parameter_takes_another_role(conninfo: str) -> None:
                 login = with_role(
                     make_conninfo(conninfo, options=f"-c role={other}"), role, application="test"
                 )
-                with pytest.raises(psycopg.OperationalError, match="permission denied"):
+                told = pytest.raises(psycopg.OperationalError, match="permission denied")
+                with told, refusing((role, other)):
                     psycopg.connect(login)
 
 

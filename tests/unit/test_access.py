@@ -157,9 +157,8 @@ def test_whom_a_bound_caller_reaches() -> None:
         principal = CALLERS[who]
         assert not principal.unbound, who
         people = {USER: "research", "bo": "", "cleo": "sales", "dan": "research", "": ""}
-        assert {
-            user for user, department in people.items() if principal.reaches(user, department)
-        } == (reached)
+        found = {user for user, department in people.items() if principal.reaches(user, department)}
+        assert found == reached, who
 
 
 def test_the_edges_of_being_bound() -> None:

@@ -388,5 +388,5 @@ def test_relative_dates_of_a_statement_are_resolved() -> None:
         ("vi", "tôi làm xong trước năm sau", "tôi làm xong trước 2024", []),
     ]:  # fmt: skip
         found, taken = resolve_dates(clause, language, NOW.date())
-        assert found == (clause if rest is None else rest)
-        assert [moment.text for moment in taken] == dates
+        assert found == (clause if rest is None else rest), clause
+        assert [moment.text for moment in taken] == dates, clause

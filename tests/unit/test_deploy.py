@@ -242,8 +242,12 @@ def test_a_pod_starts_with_what_it_is_given(name: str, monkeypatch: pytest.Monke
     assert settings.auth_mode(listen) == "api-key"
     assert pod["terminationGracePeriodSeconds"] > settings.drain_seconds
     # Each service has the password of its own logins alone.
-    assert {key for secret in ("retrieval", "extraction") for key in secrets[f"hitherto-{secret}"]
-            if "PASSWORD" in key and secret != name}.isdisjoint(os.environ)  # fmt: skip
+    others = SERVICES.keys() - {name}
+    of_others = {
+        key for other in others for key in secrets[f"hitherto-{other}"] if "PASSWORD" in key
+    }
+    assert of_others
+    assert of_others.isdisjoint(os.environ)
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert str(settings.secret_file).rpartition("/")[0] in mounted
     assert container["readinessProbe"]["grpc"] == {"port": port}

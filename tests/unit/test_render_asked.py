@@ -480,9 +480,6 @@ def test_a_day_alone_is_of_one_conversation_only() -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_value_of_the_profile_says_on_which_day_it_was_last_said(template: str) -> None:
-    def said_of(path: tuple[str, ...], at: datetime) -> dict[str, object]:
-        return {"path": list(path), "said_at": at.isoformat()}
-
     late = datetime(2026, 8, 21, 23, tzinfo=UTC)
     projects, home = ("current_projects",), ("facts", "personal", "location")
     profile = Profile(

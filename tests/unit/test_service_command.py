@@ -115,12 +115,15 @@ def test_every_variable_of_the_table_is_known() -> None:
 
 def test_a_duration_or_rate_without_end_is_refused() -> None:
     kinds: list[type[SharedSettings]] = [ExtractionSettings, RetrievalSettings]
+    found = 0
     for settings in kinds:
         for name, field in settings.model_fields.items():
             if field.annotation in (float, float | None):
+                found += 1
                 for value in ("inf", "nan"):
-                    with pytest.raises(ValidationError), refusing(settings):
-                        pytest.fail(f"{settings.model_validate({name: value})} took {name}={value}")
+                    with pytest.raises(ValidationError), refusing((name, value)):
+                        settings.model_validate({name: value})
+    assert found
 
 
 @pytest.mark.parametrize(

@@ -109,15 +109,17 @@ def test_a_server_of_somebody_else(prepared: EmbeddedPostgres) -> None:
 def test_the_text_for_an_administrator_has_no_password(prepared: EmbeddedPostgres) -> None:
     with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
         admin.execute("ALTER ROLE hitherto_removal NOLOGIN")
-    with pytest.raises(BootstrapError) as caught:
-        bootstrap(
-            prepared.conninfo(),
-            passwords=dict.fromkeys(LOGINS, "hush-hush"),
-            migrator="newcomer",
-            migrator_password="hush-hush",
-        )
-    with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
-        admin.execute("ALTER ROLE hitherto_removal LOGIN")
+    try:
+        with pytest.raises(BootstrapError) as caught:
+            bootstrap(
+                prepared.conninfo(),
+                passwords=dict.fromkeys(LOGINS, "hush-hush"),
+                migrator="newcomer",
+                migrator_password="hush-hush",
+            )
+    finally:
+        with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
+            admin.execute("ALTER ROLE hitherto_removal LOGIN")
     assert "newcomer" in str(caught.value)
     assert 'ALTER ROLE "hitherto_removal" LOGIN PASSWORD' in str(caught.value)
     assert "hush-hush" not in str(caught.value)

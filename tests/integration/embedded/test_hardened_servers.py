@@ -87,18 +87,21 @@ def test_where_everybody_lost_the_schema_our_roles_get_it(prepared: EmbeddedPost
     login = with_role(prepared.conninfo("hardened"), "hitherto_read", application="test")
     with psycopg.connect(login) as connection, pytest.raises(StartupFailed, match="migrate"):
         _require_vectors(connection, "hitherto_read")
-    try:
-        bootstrap(boss)
-    except BootstrapError as told:
-        # Of a schema that belongs to somebody else, the statements are named.
-        script = str(told).split("\n", 1)[1]
-        assert 'GRANT USAGE ON SCHEMA "public" TO "hitherto_owner"' in script
-        with psycopg.connect(prepared.superuser_conninfo("hardened"), autocommit=True) as admin:
-            admin.execute(script.encode())
+    # The owner of the database is the schema's too.
     bootstrap(boss)
     assert migrate(boss)
     with psycopg.connect(login) as connection:
         _require_vectors(connection, "hitherto_read")
+    # Of a schema that belongs to somebody else, the statements are named.
+    with psycopg.connect(prepared.superuser_conninfo("hardened"), autocommit=True) as admin:
+        admin.execute("ALTER SCHEMA public OWNER TO CURRENT_USER")
+        admin.execute("REVOKE ALL ON SCHEMA public FROM hitherto_owner")
+        with pytest.raises(BootstrapError) as told:
+            bootstrap(boss)
+        script = str(told.value).split("\n", 1)[1]
+        assert script.strip() == 'GRANT USAGE ON SCHEMA "public" TO "hitherto_owner";'
+        admin.execute(script.encode())
+    bootstrap(boss)
 
 
 def test_pgvector_in_the_schema_of_supabase_is_found(prepared: EmbeddedPostgres) -> None:
@@ -144,11 +147,13 @@ def test_the_remedy_names_only_what_the_login_has(
     with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
         admin.execute(f"ALTER ROLE hitherto_read {right}".encode())
     login = with_role(prepared.conninfo(), "hitherto_read", application="test")
-    with psycopg.connect(login) as connection, pytest.raises(LoginTooStrong) as told:
-        require_no_more(connection, "hitherto_read")
+    try:
+        with psycopg.connect(login) as connection, pytest.raises(LoginTooStrong) as told:
+            require_no_more(connection, "hitherto_read")
+    finally:
+        with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
+            admin.execute(f"ALTER ROLE hitherto_read {remedy}".encode())
     assert str(told.value).endswith(f"ALTER ROLE hitherto_read {remedy}")
-    with psycopg.connect(prepared.superuser_conninfo(), autocommit=True) as admin:
-        admin.execute(f"ALTER ROLE hitherto_read {remedy}".encode())
 
 
 def test_whoever_reads_the_script_may_stop(prepared: EmbeddedPostgres) -> None:

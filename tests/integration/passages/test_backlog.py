@@ -143,9 +143,7 @@ async def test_a_text_that_is_refused_stands_in_nobodys_way(stage: Stage) -> Non
     assert embedder.texts == ["one tea", "two teas"]
 
 
-async def test_a_message_that_was_indexed_meanwhile_keeps_its_number(
-    stage: Stage, superuser_conninfo: str
-) -> None:
+async def test_a_message_that_was_indexed_meanwhile_keeps_its_number(stage: Stage) -> None:
     """A job that read it before the back-fill came leaves no second trace of its words."""
     await conversation(stage)
     await message(stage, 1, f"tea and {CANARY}")

@@ -199,9 +199,7 @@ async def test_order_on_disk_does_not_matter(reader: Database, writing: Writing)
         assert contents(await load(reader, person)) == contents(before), table
 
 
-async def test_reads_during_writes(
-    superuser_conninfo: str, conninfo: str, writing: Writing
-) -> None:
+async def test_reads_during_writes(conninfo: str, writing: Writing) -> None:
     """Whatever is loaded, erased and written at once, no read is answered from another
     state than its own."""
     person, changing = writing.person, writing.changing

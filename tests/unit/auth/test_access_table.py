@@ -121,4 +121,4 @@ def test_no_scope_includes_another() -> None:
             with contextlib.suppress(NotPermitted):
                 rule.check(caller, name)
                 let_in.add(name)
-        assert let_in == {name for name, rule in TABLE.items() if rule.scope == scope}
+        assert let_in == {name for name, rule in TABLE.items() if rule.scope == scope}, scope

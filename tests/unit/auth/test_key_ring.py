@@ -211,7 +211,7 @@ async def test_no_more_of_a_file_is_read_than_a_key_set_may_have(tmp_path: Path)
 async def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "missing", tmp_path / "pipe", tmp_path / "x" / "y"):
-        with pytest.raises(KeysUnreachable) as caught:
+        with pytest.raises(KeysUnreachable) as caught, refusing(place):
             await KeyFile(place).read()
         assert str(tmp_path) not in str(caught.value)
 

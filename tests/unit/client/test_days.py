@@ -122,7 +122,7 @@ def test_days_on_which_clocks_change() -> None:
         with days_in(zone_named(zone_name)):
             given = read_day(day_of_change)
             length = last_moment(given) - first_moment(given)
-        assert round(length.total_seconds() / 3_600) == hours
+        assert round(length.total_seconds() / 3_600) == hours, (zone_name, day_of_change)
 
 
 def test_a_zone_that_is_not_known_here_is_utc() -> None:

@@ -65,7 +65,7 @@ def test_row_67_trust_is_the_minimum() -> None:
         (["tool", "document", "operator"], "document"),
     ]:
         found = row(*(edited(n, origin=origin) for n, origin in enumerate(origins, 1)))
-        assert found["origin"] == lowest
+        assert found["origin"] == lowest, origins
 
 
 def said_in(number: int, *conversations: str, **given: Any) -> EditableMemory:
@@ -117,7 +117,7 @@ def test_no_number_of_an_original_is_left_out_but_the_day_on_which_it_was_said()
         group = Group(tuple(member(number, text) for number, text in enumerate(contents, 1)))
         item = MergedItem("preference", merge, 0.5, ("e1", "e2"))
         found, _, refused = accept(Merges([item], 0), group, apart={}, zone=ZoneInfo(zone))
-        assert (len(found), refused) == (int(kept), int(not kept))
+        assert (len(found), refused) == (int(kept), int(not kept)), (zone, contents, merge)
 
 
 def taken(item: MergedItem, apart: dict[UUID, set[UUID]] | None = None) -> tuple[list[Merge], int]:

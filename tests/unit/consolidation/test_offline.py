@@ -56,8 +56,11 @@ def test_other_statements_stay_as_they_are() -> None:
 
 
 async def test_its_answer_passes_every_check_a_models_answer_has_to_pass() -> None:
-    said = ["The user prefers short answers", "The user prefers bullet points",
-            "The user prefers short answers."]  # fmt: skip
+    said = [
+        "The user prefers short answers",
+        "The user prefers bullet points",
+        "The user prefers short answers.",
+    ]
     group = Group(tuple(member(n, each) for n, each in enumerate(said, 1)))
     prompt = build_prompt(group, UTC, temperature=0.3, max_tokens=500)
     completion = await OfflineExtractor().complete(prompt)

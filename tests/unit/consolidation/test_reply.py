@@ -87,7 +87,7 @@ def test_row_30_importance_is_clamped_or_not_said() -> None:
         *((o, None) for o in odd),
     ]:
         (item,) = read(merged("a", ["e1", "e2"], importance=importance)).items
-        assert item.importance == told
+        assert item.importance == told, importance
 
 
 def test_row_30_ten_thousand_items_cost_nothing() -> None:

@@ -90,7 +90,8 @@ def test_cuts_at_sentences_without_spaces() -> None:
         sentence = "私は毎朝コーヒーを飲みながら新聞を読みます" + mark
         found = chunks(sentence * 120)
         assert len(found) > 2, mark
-        assert all(chunk.endswith(mark) and len(chunk) % len(sentence) == 0 for chunk in found)
+        assert all(chunk.endswith(mark) for chunk in found), mark
+        assert all(len(chunk) % len(sentence) == 0 for chunk in found), mark
 
 
 def test_what_ends_no_sentence_and_what_belongs_to_it() -> None:

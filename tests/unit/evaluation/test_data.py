@@ -22,7 +22,8 @@ def test_i6_at_least_sixty_transcripts_in_three_languages() -> None:
 
 def test_every_language_has_every_category() -> None:
     for language in LANGUAGES:
-        assert {row.category for row in ROWS if row.language == language} == set(CATEGORIES)
+        found = {row.category for row in ROWS if row.language == language}
+        assert found == set(CATEGORIES), language
 
 
 def test_i6_both_examples_of_document_002_section_9() -> None:
@@ -42,8 +43,10 @@ def test_i6_both_examples_of_document_002_section_9() -> None:
 
 def test_a_perfect_answer_to_a_row_scores_one() -> None:
     for row in ROWS:
-        counts = {} if row.source else add([judge_row(perfect(row)).counts])
-        for score in set(SCORES) - AMOUNTS if counts else ():
+        if row.source:
+            continue
+        counts = add([judge_row(perfect(row)).counts])
+        for score in set(SCORES) - AMOUNTS:
             best = 0.0 if score in LOWER_IS_BETTER else 1.0
             assert ratio(counts, score) in (None, best), (row.id, score)
 

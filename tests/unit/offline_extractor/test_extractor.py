@@ -186,11 +186,11 @@ def test_what_is_said_of_something_known() -> None:
     ]:
         kind = "preference" if "likes" in old or "prefers" in old else "fact"
         found = answer(said, known=[("fact", NOT_SO), (kind, old)])
-        assert len(found["new_memories"]) == new
+        assert len(found["new_memories"]) == new, (old, said)
         changes = ("contradicted", "forgotten", "updated")
         for change in changes:
             names = [item["id"] for item in found[f"{change}_memories"]]
-            assert names == (["e2"] if change == how else [])
+            assert names == (["e2"] if change == how else []), (old, said)
             for item in found[f"{change}_memories"]:
                 assert (item["source_message_ids"], item["quote"]) == (["m1"], said)
                 assert item.get("by") == (0 if new else None)

@@ -132,8 +132,8 @@ def test_row_30_importance_is_clamped_or_replaced() -> None:
         found = read(
             f'{{"new_memories": [{{"type":"fact","content":"a","importance":{importance}}}]}}'
         )
-        assert [new.importance for new in found.new] == [kept]
-        assert found.dropped == dropped
+        assert [new.importance for new in found.new] == [kept], importance
+        assert found.dropped == dropped, importance
 
 
 def test_dates_are_read_as_the_contract_writes_them() -> None:
@@ -194,7 +194,8 @@ def test_other_types_fall_back() -> None:
         ("context", [1, 2], {}), ("tags", "a,b", ()), ("tags", {"a": 1}, ()),
     ]  # fmt: skip
     for field, value, kept in cases:
-        assert getattr(answered(new_memories=[item(**{field: value})]).new[0], field) == kept
+        (new,) = answered(new_memories=[item(**{field: value})]).new
+        assert getattr(new, field) == kept, (field, value)
 
 
 def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
@@ -286,7 +287,7 @@ def test_b8_lists_of_a_key_are_joined() -> None:
         text = given
         for each in ("tea", "rain"):
             text = text.replace(each.upper(), json.dumps(item(content=each)))
-        assert [new.content for new in read(text).new] == contents
+        assert [new.content for new in read(text).new] == contents, given
 
 
 def test_row_28_a_memory_ends_once() -> None:
@@ -309,7 +310,7 @@ def test_a_successor_is_a_place_in_the_reply_or_nothing() -> None:
     cases: list[Any] = [({}, None), ({"by": None}, None), ({"by": 0}, 0)]
     for given, kept in cases:
         found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", **given}])
-        assert [closed.by for closed in found.contradicted] == [kept]
+        assert [closed.by for closed in found.contradicted] == [kept], given
 
 
 def test_sources_that_are_absent_differ_from_sources_that_do_not_exist() -> None:
@@ -329,9 +330,9 @@ def test_sources_that_are_absent_differ_from_sources_that_do_not_exist() -> None
         found = answered(
             contradicted_memories=[{"id": "e1", **given}], profile={"summary": "a", **given}
         )
-        assert found.contradicted[0].cited.source_ids == kept
-        assert [each.cited.source_ids for each in found.profile] == [kept]
-        assert found.dropped == 2 * dropped
+        assert found.contradicted[0].cited.source_ids == kept, given
+        assert [each.cited.source_ids for each in found.profile] == [kept], given
+        assert found.dropped == 2 * dropped, given
 
 
 def test_every_change_keeps_what_it_cites_and_its_place_in_the_reply() -> None:
@@ -404,7 +405,7 @@ def test_row_85_a_profile_of_earlier_prompts_is_read_value_by_value() -> None:
 def test_a_statement_may_be_the_same_as_a_memory_shown() -> None:
     for given, kept in [("[e2]", "e2"), ("E2", "e2"), ("e9", None), (7, None)]:
         (new,) = answered(new_memories=[item(same_as=given)]).new
-        assert new.same_as == kept
+        assert new.same_as == kept, given
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles", "UTC"])

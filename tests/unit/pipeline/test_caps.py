@@ -16,7 +16,7 @@ def test_what_a_job_and_a_day_may_change() -> None:
         (4, 2, 2, "refused_over_cap"), (5, 0, 15, None), (5, 0, 16, "refused_over_daily_cap"),
     ]:  # fmt: skip
         room = ChangeAllowance(10, job=Changes(closed=job), day=Changes(updated=day))
-        assert room.refuses(wanted) == why
+        assert room.refuses(wanted) == why, (wanted, job, day)
 
 
 def test_endings_and_updates_have_a_limit_each() -> None:

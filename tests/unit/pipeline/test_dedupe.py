@@ -81,7 +81,7 @@ def test_equal_words_join_across_types_unless_one_is_sensitive() -> None:
     ]:
         neighbour = known(type="preference", sensitive=old)
         found_one = find_duplicate(other, neighbour.content, [neighbour], sensitive=new)
-        assert (found_one is neighbour) == joins
+        assert (found_one is neighbour) == joins, (other, old, new)
 
 
 def test_current_forgotten_and_quarantined_memories_are_candidates() -> None:

@@ -52,8 +52,8 @@ def test_origin_of_a_new_memory() -> None:
         (["system"], [], None, "tool"),
     ]:
         found = heard(*roles).for_new(named, declared)
-        assert found.origin == origin
-        assert found.trusted == (origin == "user")
+        assert found.origin == origin, (roles, named, declared)
+        assert found.trusted == (origin == "user"), (roles, named, declared)
 
 
 def changed(roles: list[str], named: list[str] | None, quote: str) -> Evidence | str:
@@ -74,8 +74,8 @@ def test_origin_of_a_change_is_that_of_the_message_quoted() -> None:
     ]:
         found = changed(roles, named, "wor")
         assert isinstance(found, Evidence), roles
-        assert found.origin == origin
-        assert found.quoted == SourceRef("talk", f"c{roles.index(origin) + 1}")
+        assert found.origin == origin, (roles, named)
+        assert found.quoted == SourceRef("talk", f"c{roles.index(origin) + 1}"), (roles, named)
         assert found.quote == "wor", roles
 
 

@@ -58,7 +58,7 @@ def test_b11_equal_words_in_one_reply_are_one_memory() -> None:
     ]:
         other = new(1, second, type=kind, source_ids=("m2",))
         plan = planned(new=[new(0, BERLIN), other], vectors=[[1, 0], [1, 0]])
-        assert (len(plan.creations), plan.repeated) == (count, 2 - count)
+        assert (len(plan.creations), plan.repeated) == (count, 2 - count), (second, kind)
         assert {source.message_id for _, source in plan.sources} == {"c1", "c2"}, second
 
 
@@ -147,8 +147,9 @@ def test_row_34_the_same_in_other_words_stays_forgotten_too() -> None:
         gone = known(content="Ana has her home in Berlin", status="forgotten")
         said = new(source_ids=(source,))
         plan = planned(near=[gone], new=[said], said_at=said_at, cosine=cosine)
-        assert (plan.forgotten_again, len(plan.creations)) == (kept, not kept)
-        assert reasons(plan) == ["kept_forgotten"] * kept
+        case = (said_at, source, cosine)
+        assert (plan.forgotten_again, len(plan.creations)) == (kept, not kept), case
+        assert reasons(plan) == ["kept_forgotten"] * kept, case
 
 
 def test_what_the_user_says_again_later_returns_under_its_id() -> None:

@@ -244,8 +244,8 @@ def test_row_29_a_reply_that_closes_too_much_closes_nothing() -> None:
             active_count=active,
             status_changes=before,
         )
-        assert len(plan.closures) == applied
-        assert len(plan.refusals) == wanted - applied
+        assert len(plan.closures) == applied, (wanted, active, before)
+        assert len(plan.refusals) == wanted - applied, (wanted, active, before)
         assert len(plan.creations) == 1, wanted
 
 
@@ -289,11 +289,10 @@ def test_a_goal_that_the_user_sets_again_after_it_was_reached_is_open() -> None:
     for said_at, role, more, anew in cases:
         reached = known(type="goal", content=RUN, status="achieved", valid_to=NOON)
         item = new(type="goal", **({"content": RUN} | more))
-        plan = planned(
-            reached, near=[] if "same_as" in more else [reached], new=[item],
-            roles=[role], said_at=said_at,
-        )  # fmt: skip
-        assert [made.item.content for made in plan.creations] == [RUN] * anew
+        near = [] if "same_as" in more else [reached]
+        plan = planned(reached, near=near, new=[item], roles=[role], said_at=said_at)
+        created = [made.item.content for made in plan.creations]
+        assert created == [RUN] * anew, (said_at, role, more)
         assert not plan.rewrites, said_at
 
 

@@ -181,9 +181,9 @@ def test_where_kinds_clash_the_held_kind_stays() -> None:
     ]:
         profile = Profile("u1", facts={"x": held}, version=3)
         change = merge({"facts": {"x": said}}, NOON, profile)
-        assert change.profile.facts == {"x": after}
-        assert type(change.profile.facts["x"]) is type(after)
-        assert change.dropped == dropped
+        assert change.profile.facts == {"x": after}, (held, said)
+        assert type(change.profile.facts["x"]) is type(after), (held, said)
+        assert change.dropped == dropped, (held, said)
 
 
 def test_the_fields_themselves_keep_their_kinds() -> None:

@@ -101,9 +101,8 @@ def test_row_66_planted_lines_cannot_begin_a_line() -> None:
         )
         # splitlines() breaks at everything that any reader may take for the end of a line.
         own = [line for line in prompt.user.splitlines() if line[:1] in ("[", "C", "E")]
-        assert [re.split(r"[ :]", line)[0] for line in own] == [
-            "CURRENT", "CURRENT", "EXISTING", "[e1]", "CONVERSATION", "[m1]",
-        ], line_break  # fmt: skip
+        firsts = [re.split(r"[ :]", line)[0] for line in own]
+        assert firsts == "CURRENT CURRENT EXISTING [e1] CONVERSATION [m1]".split(), line_break
 
 
 def test_instructions_and_data_are_apart() -> None:

@@ -28,4 +28,5 @@ def test_only_what_others_may_rest_on() -> None:
         plan = make_plan(found)
         assert [each.before.memory_id for each in plan.closures] == [HOME], home
         (made,) = plan.creations
-        assert open_questions(plan, found) == ({made.memory_id} if asked else set())
+        expected = {made.memory_id} if asked else set()
+        assert open_questions(plan, found) == expected, (home, others)

@@ -89,7 +89,7 @@ def test_nothing_else_is_doubted() -> None:
         memory_id = changed.pop("memory_id")
         before = rows().known[memory_id]
         made = settle(DOUBTED, rows(memories={memory_id: replace(before, **changed)}))
-        assert (made.doubts, reasons(made)) == ([], [why])
+        assert (made.doubts, reasons(made)) == ([], [why]), (memory_id, changed)
 
 
 def test_what_has_ended_is_a_cause_from_its_end_on() -> None:
