@@ -35,6 +35,7 @@ from tests.e2e.merging import (
 from tests.e2e.methods import ask, read_refusal
 from tests.e2e.test_rollback import take_back
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import merged, quoting
 
 ONE_MERGE = {
@@ -489,11 +490,25 @@ async def test_row_72_a_merge_whose_originals_are_forgotten_is_taken_back(
     assert await memories(modelled) == []
 
 
-@pytest.mark.parametrize("how", ["undone", "its job", "an original"])
+@pytest.mark.parametrize(
+    ("how", "repeated"),
+    [
+        ("undone", "never"),
+        ("undone", "before"),
+        ("undone", "after"),
+        ("its job", "before"),
+        ("its job", "after"),
+        ("an original", "never"),
+        ("an original", "after"),
+    ],
+)
 async def test_row_72_what_was_said_after_a_merge_outlives_it(
-    modelled: Services, model: ScriptedModel, how: str
+    modelled: Services, model: ScriptedModel, how: str, repeated: str
 ) -> None:
-    """Of a merged memory that was updated since, only the merge's own words are taken back."""
+    """Of a merged memory that was updated since, only the merge's own words are taken back.
+
+    An original that was repeated, before the update or after it, has that for itself.
+    """
     newer = f"{ONE_STYLE}, but writes formally to lawyers"
     ordinary = script(all_into(ONE_STYLE))
 
@@ -508,7 +523,11 @@ async def test_row_72_what_was_said_after_a_merge_outlives_it(
         await say(modelled, style, conversation=f"c{number}")
     job = await consolidate(modelled, tag=STYLE)
     merge = await merged_memory(modelled)
+    if repeated == "before":
+        await say(modelled, STYLES[1], conversation="again")
     await learn(modelled, talk("I write formally to lawyers", conversation="late"))
+    if repeated == "after":
+        await say(modelled, STYLES[1], conversation="again")
     assert await contents(modelled) == [newer]
     left = sorted(STYLES if how != "an original" else STYLES[1:])
     if how == "undone":
@@ -520,8 +539,72 @@ async def test_row_72_what_was_said_after_a_merge_outlives_it(
     assert await contents(modelled) == sorted([*left, newer])
     kept = await merged_memory(modelled)
     assert (kept.id, [each.conversation_id for each in kept.sources]) == (merge.id, ["late"])
-    originals = {each.id for each in await memories(modelled)} - {merge.id}
-    assert (set(kept.may_replace), list(kept.supersedes)) == (originals, [])
+    assert (kept.conversation_id, list(kept.tags)) == ("late", [])
+    originals = {each.id: each for each in await memories(modelled) if each.id != merge.id}
+    assert (set(kept.may_replace), list(kept.supersedes)) == (set(originals), [])
+    (second,) = [each for each in originals.values() if each.content == STYLES[1]]
+    assert ("again" in {each.conversation_id for each in second.sources}) == (repeated != "never")
     # It goes with what said it, and leaves nothing of the merge.
     await take_back(modelled, conversation_id="late")
     assert await contents(modelled) == left
+
+
+async def test_row_72_who_repeats_the_merged_words_states_them(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    await consolidate(modelled, tag=STYLE)
+    await say(modelled, ONE_STYLE, conversation="late")
+    await undo(modelled, (await merged_memory(modelled)).id)
+    assert await contents(modelled) == sorted([*STYLES, ONE_STYLE])
+    kept = await merged_memory(modelled)
+    assert {each.conversation_id for each in kept.sources} == {"late"}
+    await take_back(modelled, conversation_id="late")
+    assert await contents(modelled) == sorted(STYLES)
+
+
+async def test_row_72_words_that_an_original_has_too_are_one_memory_again(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into(STYLES[0]))
+    await say(modelled, *STYLES)
+    await consolidate(modelled, tag=STYLE)
+    await say(modelled, STYLES[0], conversation="late")
+    await undo(modelled, (await merged_memory(modelled)).id)
+    assert await contents(modelled) == sorted(STYLES)
+    left = await memories(modelled)
+    (first,) = [each for each in left if each.content == STYLES[0]]
+    assert {each.conversation_id for each in first.sources} == {"c1", "late"}
+    assert [list(each.may_replace) for each in left] == [[]] * len(STYLES)
+
+
+async def test_row_72_what_outlives_a_merge_mentions_what_its_own_words_name(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Also if an original names it, and nothing else that an original names."""
+    newer = "The user likes to write to Clara in a formal tone"
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if request.consolidation:
+            return script(all_into("The user likes to write to Clara and Dora"))(request)
+        if any("formal" in said.content for said in request.messages):
+            update = {"id": shown(request, "Clara and"), "content": newer}
+            return quoting(request, updated_memories=[update | {"source_message_ids": ["m1"]}])
+        named = [{"name": name, "type": "person"} for name in ("Clara", "Dora")]
+        return ChatAnswer.of(
+            new_memories=[
+                new_memory(each.content, [each.local_id], tags=[STYLE], entities=named)
+                for each in request.messages
+            ]
+        )
+
+    model.script = answer
+    days = ("Monday", "Tuesday", "Friday", "Saturday", "Sunday")
+    told = [f"The user likes to write to Clara and Dora on {day}" for day in days]
+    await learn(modelled, talk(*told))
+    await consolidate(modelled, tag=STYLE)
+    await learn(modelled, talk("I am formal with Clara", conversation="late"))
+    assert await contents(modelled) == [newer]
+    await undo(modelled, (await merged_memory(modelled)).id)
+    assert list((await merged_memory(modelled)).entities) == ["Clara"]

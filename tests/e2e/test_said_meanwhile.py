@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hitherto.v1 import memory_pb2, search_pb2
-from tests.e2e.conftest import Services
-from tests.e2e.curating import restore
-from tests.e2e.learning import ALL_STATUSES, Answering, learn, memories, replies, shown, talk
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import forget, restore
+from tests.e2e.learning import ALL_STATUSES, Answering, learn, memories, replies, rows, shown, talk
 from tests.e2e.methods import ask
 from tests.e2e.test_rollback import take_back
 from tests.scripted_model import ChatRequest, ScriptedModel
@@ -89,6 +89,17 @@ async def test_row_10_they_stay_untold_when_their_conversation_is_taken_back(
     assert "other" not in {each.conversation_id for each in back.sources}
 
 
+async def test_row_72_nor_is_it_found_by_their_words_once_it_is_restored(
+    asked_to_forget: Services, tenant_conninfo: str
+) -> None:
+    await tell(asked_to_forget, "zoo", "Zebras aside, I keep bees", day=1)
+    await take_back(asked_to_forget, conversation_id="zoo")
+    (held,) = await memories(asked_to_forget, statuses=ALL_STATUSES)
+    await restore(asked_to_forget, held.id)
+    words = "SELECT term FROM hitherto.postings WHERE term LIKE 'zebra%'"
+    assert rows(tenant_conninfo, words) == []
+
+
 async def test_row_72_nor_do_they_state_it_once_the_request_is_taken_back_too(
     asked_to_forget: Services,
 ) -> None:
@@ -139,6 +150,44 @@ async def test_row_72_what_was_ended_and_said_again_is_one_memory(
     assert not bees.HasField("last_confirmed_at")
     await take_back(modelled, conversation_id=left)
     assert await memories(modelled) == []
+
+
+@pytest.mark.parametrize("by", ["request", "hand"])
+async def test_row_10_what_was_joined_to_it_is_forgotten_with_it(
+    modelled: Services, model: ScriptedModel, by: str
+) -> None:
+    """It stays so whatever is taken back but the request."""
+    model.script = replies({"insects": ending, "forget": forgetting, "keep bees": stating})
+    await tell(modelled, "first", "I keep bees", day=0)
+    await tell(modelled, "bad", "I dislike insects", day=1)
+    await tell(modelled, "other", "As you know I keep bees", day=2)
+    await take_back(modelled, conversation_id="bad")
+    (bees,) = await memories(modelled)
+    if by == "hand":
+        await forget(modelled, bees.id)
+    else:
+        await tell(modelled, "asked", "Please forget my bees", day=3)
+    assert await memories(modelled) == []
+    await take_back(modelled, conversation_id="first")
+    assert await memories(modelled) == []
+    assert not {"I keep bees", "As you know I keep bees"} & await messages(modelled)
+    if by == "request":
+        await take_back(modelled, conversation_id="asked")
+        (held,) = await memories(modelled)
+        assert {each.conversation_id for each in held.sources} == {"other"}
+
+
+async def test_row_72_joins_without_a_model_are_none_of_the_changes_of_its_day(
+    model: ScriptedModel, start_services: StartServices
+) -> None:
+    model.script = replies({"insects": ending, "keep bees": stating, "no more": ending})
+    async with start_services(**model_settings(model), daily_changes=2) as services:
+        await tell(services, "first", "I keep bees", day=0)
+        await tell(services, "bad", "I dislike insects", day=1)
+        await tell(services, "other", "As you know I keep bees", day=2)
+        await take_back(services, conversation_id="bad")
+        await tell(services, "late", "There are no more bees", day=3)
+        assert BEES not in {each.content for each in await memories(services)}
 
 
 async def test_row_72_who_says_it_elsewhere_is_believed_though_a_source_was_taken_back(

@@ -179,6 +179,17 @@ async def test_one_that_has_expired_meanwhile_is_read_again(
         assert history(tenant_conninfo, saved.id)[-1][0] == "restored"
 
 
+async def test_one_that_had_expired_stands_for_what_was_saved_since(
+    services: Services, tenant_conninfo: str
+) -> None:
+    first = (await save(services, "Ana is in Paris")).memory
+    change(tenant_conninfo, "UPDATE memories SET expires_at = now() - interval '1 hour'")
+    again = (await save(services, "Ana is in Paris")).memory
+    assert again.id != first.id
+    assert list((await restore(services, first.id)).supersedes) == [again.id]
+    assert [m.id for m in await memories(services)] == [first.id]
+
+
 async def test_what_had_ended_comes_back_as_it_was(
     services: Services, tenant_conninfo: str
 ) -> None:

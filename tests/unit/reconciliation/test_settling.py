@@ -131,6 +131,9 @@ def test_what_somebody_has_undone_stays_undone() -> None:
     undone = rows(settled={(OLD, NEW, "contradicted"), (COMMUTE, NEW, "updated")})
     assert reasons(settle(REPLACED, undone)) == ["refused_undone"]
     assert reasons(settle(DOUBTED, undone)) == ["refused_undone"]
+    # Whichever of the two stood for the other.
+    for pair in ((OLD, NEW), (NEW, OLD)):
+        assert reasons(settle(SAME, rows(settled={(*pair, "superseded")}))) == ["refused_undone"]
 
 
 def test_two_memories_never_end_each_other() -> None:

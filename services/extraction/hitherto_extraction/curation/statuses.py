@@ -9,10 +9,12 @@ value goes with the last memory it rests on.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.curation.replacing import replace_by
 from hitherto_extraction.pipeline import doubts
+from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
@@ -81,30 +83,41 @@ async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -
     if before.status in CURRENT_STATUSES:
         if before.expires_at is None or before.expires_at > at:
             return before
-        after = held.changed(expires_at=None)
-        return await _write(user, held, after, "restored", reasons, actor)
-    if await _is_joined(user, before):
+        await _write(user, held, held.changed(expires_at=None), "restored", reasons, actor)
+    elif await _is_joined(user, before):
         return await _part(user, held, reasons, actor)
-    if before.status not in _LAPSED:
+    elif before.status in _LAPSED:
+        await _bring_back(user, held, reasons, at=at, actor=actor)
+    else:
         raise editing.status_conflict(
             before,
             f"the memory is {before.status.upper()} and cannot be restored: {_remedy(before)}",
         )
-    was = await editing.before_it_lapsed(user, memory_id)
-    ended_by = None
-    if was.superseded_by is not None:
-        await memories.add_superseded(user, memory_id, by=was.superseded_by)
-        ended_by = was.superseded_by
-    after = held.changed(
-        status=was.status,
-        superseded_by=ended_by,
-        expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
-    )
-    if before.status == "forgotten":
-        await rollback.drop_taken_back(user, [memory_id])
-    await _write(user, held, after, "restored", reasons, actor)
     await join_said_meanwhile(user, [memory_id])
     return (await editing.read_one(user, memory_id)).memory
+
+
+async def _bring_back(
+    user: UserRows, held: EditableMemory, reasons: tuple[str, str], *, at: datetime, actor: str
+) -> None:
+    """Let a memory be as it was before it lapsed."""
+    memory_id = held.memory.memory_id
+    was = await editing.before_it_lapsed(user, memory_id)
+    if was.superseded_by is not None:
+        await memories.add_superseded(user, memory_id, by=was.superseded_by)
+    after = held.changed(
+        status=was.status,
+        superseded_by=was.superseded_by,
+        expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
+    )
+    dropped = 0
+    if held.memory.status == "forgotten":
+        dropped = await rollback.drop_taken_back(user, [memory_id])
+    await _write(user, held, after, "restored", reasons, actor)
+    if dropped:
+        # Nor is it found by the words of those messages.
+        await reindex(user, [memory_id])
+        await rollback.embed_anew(user, [memory_id])
 
 
 async def _is_joined(user: UserRows, memory: Memory) -> bool:

@@ -1,7 +1,8 @@
 """Lets what is current again stand for what was said in the same words while it was not.
 
 Had it not ended, those words would have confirmed it. The join is one of a reconciliation, without
-a model: its rules decide, RestoreMemory parts the two, and each goes with its own sources.
+a model: its rules decide, RestoreMemory parts the two, and each goes with its own sources. Neither
+takes over weight or labels of the other, which would outlive their source.
 """
 
 from __future__ import annotations

@@ -87,6 +87,8 @@ class _Settling:
     def __init__(self, rows: ReconciliationRows) -> None:
         self._rows = rows
         self._made = Settlement()
+        # The memories that others are to be replaced by: these stay.
+        self._staying = set[UUID]()
 
     def run(self, proposals: Proposals) -> Settlement:
         for replaced in proposals.replaced:
@@ -136,11 +138,12 @@ class _Settling:
         assert by is not None
         decided = self._made.joins if joins else self._made.endings
         decided[ends.memory_id] = by.memory_id
+        self._staying.add(by.memory_id)
 
     def _why_not_replaced(self, old: CurrentMemory | None, new: CurrentMemory | None) -> str | None:
         if old is None or new is None or not (self._stands(old) and self._stands(new)):
             return "refused_unknown"
-        if old.memory_id in self._ending():
+        if old.memory_id in self._staying:
             return "refused_unknown"
         if trust.outranks(old.origin, new.origin):
             return "refused_by_trust"
@@ -154,7 +157,7 @@ class _Settling:
     def _why_not_same(self, keep: CurrentMemory | None, other: CurrentMemory | None) -> str | None:
         if keep is None or other is None or not (self._stands(keep) and self._stands(other)):
             return "refused_unknown"
-        if other.memory_id in self._ending() or other.status != keep.status:
+        if other.memory_id in self._staying or other.status != keep.status:
             return "refused_unknown"
         if trust.outranks(other.origin, keep.origin):
             return "refused_by_trust"
@@ -166,13 +169,9 @@ class _Settling:
             return "refused_expiry"
         if strange(other.content, [keep.content], ()):
             return "refused_digits"
-        if self._undone(other, keep, "superseded"):
+        if self._undone(other, keep, "superseded") or self._undone(keep, other, "superseded"):
             return "refused_undone"
         return None
-
-    def _ending(self) -> set[UUID]:
-        """The memories that others are to be replaced by: these stay."""
-        return {*self._made.endings.values(), *self._made.joins.values()}
 
     def _undone(self, known: CurrentMemory, other: CurrentMemory, action: str) -> bool:
         """Whether a reconciliation did this before, and somebody has taken it back."""

@@ -12,7 +12,7 @@ from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.following import MemoryHistory, name_newer
-from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
+from hitherto_extraction.rollback.replay import FIELDS, replacements, replay, stays_hidden
 from hitherto_extraction.storage import doubts as doubts_storage
 from hitherto_extraction.storage import (
     editing,
@@ -46,6 +46,7 @@ class Rebuilding:
         actor: The actor, and
         reason: the reason, for the history.
         gone: After the run, the memories that nothing states any more, as far as they matter here,
+        hidden: those of them that somebody asked to forget,
         changed: all that are not as before, and
         back: those that are current again.
     """
@@ -58,6 +59,7 @@ class Rebuilding:
     actor: str
     reason: str
     gone: set[UUID] = field(default_factory=set)
+    hidden: set[UUID] = field(default_factory=set)
     changed: set[UUID] = field(default_factory=set)
     back: set[UUID] = field(default_factory=set)
 
@@ -67,6 +69,8 @@ class Rebuilding:
         for memory_id, each in histories.items():
             if self._rebuilt(each) is None:
                 self.gone.add(memory_id)
+                if stays_hidden(each.versions, each.statements, skipped=each.skipped):
+                    self.hidden.add(memory_id)
         depending = await storage.depending_on(self.user, sorted(self.gone))
         histories |= await self._read(set(depending) - histories.keys())
         await self._find_gone(histories)
@@ -132,7 +136,13 @@ class Rebuilding:
 
     def _rebuilt(self, history: MemoryHistory) -> dict[str, Any] | None:
         """The fields of a memory."""
-        return replay(history.versions, history.statements, skipped=history.skipped, gone=self.gone)
+        return replay(
+            history.versions,
+            history.statements,
+            skipped=history.skipped,
+            gone=self.gone,
+            hidden=self.hidden,
+        )
 
     def _after(self, history: MemoryHistory) -> EditableMemory:
         """A memory as it is without the source."""
@@ -158,7 +168,6 @@ class Rebuilding:
     async def _read(self, memory_ids: Collection[UUID]) -> dict[UUID, MemoryHistory]:
         wanted = sorted(memory_ids)
         held = await editing.read(self.user, wanted)
-        # A merged memory is taken apart, never rebuilt without one of its originals.
         versions = await storage.read_versions(self.user, wanted)
         said = await statements.of_memories(self.user, wanted)
         earlier = await storage.rolled_back(self.user, wanted)
@@ -247,7 +256,7 @@ class Rebuilding:
         parted = [m for m, was in before.items() if was == "superseded" != after[m]]
         if parted:
             await reconciliation.part_sources(self.user, parted)
-        await memories.confirm_anew(self.user, self._confirmed_by_others(histories, rebuilt))
+        await memories.confirm_anew(self.user, self._confirmed_otherwise(histories, rebuilt))
         self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
         self.back = {m for m, was in before.items() if was not in CURRENT_STATUSES} & {
             m for m, status in after.items() if status in CURRENT_STATUSES
@@ -284,7 +293,7 @@ class Rebuilding:
                 certain.append(memory_id)
         await doubts.clear(self.user, certain, actor=self.actor)
 
-    def _confirmed_by_others(
+    def _confirmed_otherwise(
         self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
     ) -> set[UUID]:
         """The memories whose last confirmation may not count any more.

@@ -1,17 +1,22 @@
 """Takes merges back: their originals are active again, and what was said since stays.
 
-A merged memory that was updated stands on its updates from then on, without the merge's own words
-and what it had of its originals. It may replace them, because nobody has said that it does.
+A merged memory that was updated, or said again in its own words, stands on that from then on,
+without the merge's own words and what it had of its originals. It is named as what may replace
+them, as nobody has said that it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.consolidation.writing import UNDONE, undo_merge
+from hitherto_extraction.consolidation.writing import UNDONE, read_originals, undo_merge
+from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
+from hitherto_extraction.pipeline.selection import names_in
+from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.replay import replay
 from hitherto_extraction.storage import (
@@ -20,11 +25,34 @@ from hitherto_extraction.storage import (
     memories,
     mentions,
     statements,
+    superseded,
     users,
 )
 from hitherto_extraction.storage import rollback as storage
+from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES, Memory
+
+
+@dataclass(frozen=True, slots=True)
+class _SaidSince:
+    """What a merged memory stands on without its merge.
+
+    Attributes:
+        merged_by: The job that merged it.
+        content: Its words.
+        detail: What goes with them.
+        conversation_id: The first conversation that states them; None if only somebody's hand does.
+        sealed: Whether its words are stored sealed.
+        repeated: Statements about it that repeat an original, which has them too.
+    """
+
+    merged_by: UUID
+    content: str
+    detail: str
+    conversation_id: str | None
+    sealed: bool
+    repeated: Sequence[UUID]
 
 
 async def undo(user: UserRows, memory_id: UUID, *, actor: str) -> list[Memory]:
@@ -34,59 +62,84 @@ async def undo(user: UserRows, memory_id: UUID, *, actor: str) -> list[Memory]:
         WrongState: The user was erased.
     """
     await users.enter_alone(user)
-    return await take_merge_back(user, memory_id, actor=actor, reason=UNDONE)
+    originals = await take_merge_back(user, memory_id, actor=actor, reason=UNDONE)
+    names = [each.memory_id for each in originals]
+    await join_said_meanwhile(user, names)
+    return await read_originals(user, names)
 
 
 async def take_merge_back(
     user: UserRows, memory_id: UUID, *, actor: str, reason: str, share: bool = False
 ) -> list[Memory]:
-    """`undo_merge` without what was said of the merged memory since. The role is hitherto_removal.
+    """`undo_merge`, but what was said of it since stays. The role is hitherto_removal.
 
     Raises:
         NotFound: As `undo_merge`.
         WrongState: As `undo_merge`.
     """
-    merged_by = await _if_updated(user, memory_id)
+    since = await _said_since(user, memory_id)
     originals = await undo_merge(
-        user, memory_id, actor=actor, reason=reason, share=share, archive=merged_by is None
+        user, memory_id, actor=actor, reason=reason, share=share, archive=since is None
     )
-    if merged_by is not None:
-        await _leave_updates(user, memory_id, merged_by, originals, actor=actor, reason=reason)
+    if since is not None:
+        await _leave(user, memory_id, since, originals, actor=actor, reason=reason)
     return originals
 
 
-async def _if_updated(user: UserRows, memory_id: UUID) -> UUID | None:
-    """The job that merged a current memory, if something besides the merge and originals states it.
-
-    What was said again of an original states that one, too.
-    """
+async def _said_since(user: UserRows, memory_id: UUID) -> _SaidSince | None:
+    """What states a current memory besides the merge and its originals, if anything does."""
     held = (await editing.read(user, [memory_id])).get(memory_id)
     if held is None or held.memory.status not in CURRENT_STATUSES:
         return None
     first, *later = (await storage.read_versions(user, [memory_id]))[memory_id]
-    said = [
-        replace(each, taken=True) if each.action == "said" else each
-        for each in (await statements.of_memories(user, [memory_id]))[memory_id]
-    ]
+    if first.job_id is None:
+        return None
+    said = await statements.of_memories(user, await superseded.standing_for(user, [memory_id]))
+    own = said.pop(memory_id)
+    parts = {_occasion(each) for every in said.values() for each in every if each.action == "said"}
+    repeated = [each.statement_id for each in own if _occasion(each) in parts]
+    stated = [replace(each, taken=True) if each.statement_id in repeated else each for each in own]
     skipped = (await storage.rolled_back(user, [memory_id]))[memory_id] | {first.version}
-    return first.job_id if replay([first, *later], said, skipped=skipped) is not None else None
+    fields = replay([first, *later], stated, skipped=skipped)
+    if fields is None or fields["status"] not in CURRENT_STATUSES:
+        return None
+    conversations = [
+        each.conversation_id
+        for each in stated
+        if each.action in ("said", "updated") and each.said.get("content") and not each.taken
+    ]
+    return _SaidSince(
+        merged_by=first.job_id,
+        content=fields["content"],
+        detail=fields["detail"],
+        conversation_id=conversations[0] if conversations else None,
+        sealed=held.sealed,
+        repeated=repeated,
+    )
 
 
-async def _leave_updates(
+def _occasion(said: StoredStatement) -> tuple[Any, ...]:
+    """What two records of one statement have in common, each about a memory that it states."""
+    words = said.said.get("content")
+    return said.action, said.job_id, said.conversation_id, said.said_at, words
+
+
+async def _leave(
     user: UserRows,
     memory_id: UUID,
-    merged_by: UUID,
+    since: _SaidSince,
     originals: Sequence[Memory],
     *,
     actor: str,
     reason: str,
 ) -> None:
-    """Let a merged memory be what its updates say."""
+    """Let a merged memory be what was said since."""
     names = [each.memory_id for each in originals]
+    await statements.take_back(user, since.repeated)
     unmentioned = await consolidation.disinherit(user, names, of=memory_id)
     rebuilding = Rebuilding(
         user,
-        job_ids=[merged_by],
+        job_ids=[since.merged_by],
         stated={},
         messages=(),
         named=(),
@@ -94,8 +147,12 @@ async def _leave_updates(
         reason=reason,
     )
     await rebuilding.run([memory_id])
+    await storage.move(user, {memory_id: since.conversation_id})
+    if not since.sealed:
+        named = await names_in(user, f"{since.content}\n{since.detail}")
+        await mentions.mention(user, [(memory_id, each.name, each.type) for each in named])
     await mentions.recount(user, [memory_id], also=unmentioned)
     await drop_resting_on(user, rebuilding.changed, actor=actor)
     for each in originals:
-        if each.status in CURRENT_STATUSES:
+        if each.status in CURRENT_STATUSES and not same_words(each.content, since.content):
             await memories.add_may_replace(user, memory_id, each.memory_id)

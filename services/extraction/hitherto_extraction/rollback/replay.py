@@ -64,6 +64,7 @@ def replay(
     *,
     skipped: Collection[int] = (),
     gone: Collection[UUID] = (),
+    hidden: Collection[UUID] = (),
 ) -> dict[str, Any] | None:
     """The fields of the memory from the remaining statements; None if nothing states it any more.
 
@@ -73,12 +74,35 @@ def replay(
         skipped: Versions that do not count although no statement explains them: those of roll-backs
             and of jobs that are rolled back.
         gone: Memories that nothing states any more: nothing is closed or held back for them.
+        hidden: Those among them that somebody asked to forget, with what was joined to them.
     """
+    held = _replayed(versions, statements, skipped, gone, hidden)
+    return held if held["content"] else None
+
+
+def stays_hidden(
+    versions: Sequence[StoredVersion],
+    statements: Sequence[StoredStatement],
+    *,
+    skipped: Collection[int] = (),
+) -> bool:
+    """Whether a request to forget the memory stands, although nothing states it any more."""
+    held = _replayed(versions, statements, skipped)
+    return not held["content"] and held["status"] == "forgotten"
+
+
+def _replayed(
+    versions: Sequence[StoredVersion],
+    statements: Sequence[StoredStatement],
+    skipped: Collection[int],
+    gone: Collection[UUID] = (),
+    hidden: Collection[UUID] = (),
+) -> dict[str, Any]:
     explained = {each.version for each in statements if each.made_version}
     said = defaultdict[int, list[StoredStatement]](list)
     for each in statements:
         said[each.version].append(each)
-    rebuilt = _RebuiltMemory(gone)
+    rebuilt = _RebuiltMemory(gone, hidden)
     rebuilt.held["type"] = versions[0].fields["type"]
     before: StoredVersion | None = None
     for version in versions:
@@ -89,16 +113,17 @@ def replay(
             if not each.taken:
                 rebuilt.hear(each)
         before = version
-    return rebuilt.held if rebuilt.held["content"] else None
+    return rebuilt.held
 
 
 class _RebuiltMemory:
     """A memory being rebuilt."""
 
-    def __init__(self, gone: Collection[UUID]) -> None:
+    def __init__(self, gone: Collection[UUID], hidden: Collection[UUID]) -> None:
         self.held: dict[str, Any] = copy.deepcopy(dict(_NOTHING))
         self.at: datetime | None = None
         self._gone = frozenset(gone)
+        self._hidden = frozenset(hidden)
         self._ended_at: datetime | None = None
 
     def change(self, before: StoredVersion | None, after: StoredVersion) -> None:
@@ -110,8 +135,11 @@ class _RebuiltMemory:
         old = before.fields
         unsaid = not held["content"]
         # What a job ended, or a roll-back joined, because of a memory that is gone has not ended.
-        program = after.job_id is not None or new["status"] == "superseded"
-        lost = program and new["superseded_by"] in self._gone
+        # If somebody asked to forget that one, they also asked for what was joined to it.
+        joined = new["status"] == "superseded"
+        lost = (joined or after.job_id is not None) and new["superseded_by"] in (
+            self._gone - self._hidden if joined else self._gone
+        )
         for name in FIELDS:
             if old[name] == new[name] or (lost and name in _ENDING):
                 continue

@@ -91,10 +91,10 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         reason=REASON,
     )
     counts = {
-        "consolidations_undone": undone,
+        "consolidations_undone": len(undone),
         **await rebuilding.run(touched),
     }
-    await join_said_meanwhile(user, rebuilding.back)
+    await join_said_meanwhile(user, rebuilding.back.union(*undone.values()))
     counts["profile_fields"] = await rebuild_profile(
         user, taught.job_ids, actor=actor, reason=REASON
     ) + await drop_resting_on(user, rebuilding.changed, actor=actor)
@@ -190,14 +190,18 @@ async def _of_jobs(
 
 async def _undo_merges(
     user: UserRows, taught: _SourceEffects, touched: Collection[UUID], actor: str
-) -> int:
-    """Take apart merged memories that the source made or that include something of it."""
+) -> dict[UUID, list[UUID]]:
+    """Take apart merged memories that the source made or that include something of it.
+
+    Returns the originals of each.
+    """
     above = await superseded.merged_above(user, sorted(touched))
     made = await storage.merged_by(user, taught.job_ids)
-    merged = list(dict.fromkeys([*above, *made]))
-    for memory_id in merged:
-        await take_merge_back(user, memory_id, actor=actor, reason=REASON, share=True)
-    return len(merged)
+    undone = {}
+    for memory_id in dict.fromkeys([*above, *made]):
+        originals = await take_merge_back(user, memory_id, actor=actor, reason=REASON, share=True)
+        undone[memory_id] = [each.memory_id for each in originals]
+    return undone
 
 
 async def rebuild_summary(user: UserRows, conversation_id: str) -> str | None:

@@ -75,13 +75,15 @@ SET calls = usage_ledger.calls + EXCLUDED.calls,
 
 # Changes of the user's memories by models in one day, by the database's clock. A memory that had
 # ended already, and ends earlier because of late words, is none of them; nor is what was forgotten
-# as soon as it was stated, or a doubt, which the reconciliation records as an update.
+# as soon as it was stated, or a doubt, which the reconciliation records as an update, or what was
+# joined without a model, which no job does.
 _CHANGES_OF_A_DAY = """
 SELECT count(*) FILTER (WHERE action <> 'updated'),
        count(*) FILTER (WHERE action = 'updated' AND actor = 'extraction')
 FROM history AS h
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND actor IN ('extraction', 'reconciliation') AND subject = 'memory'
+  AND (actor <> 'reconciliation' OR job_id IS NOT NULL)
   AND action IN ('contradicted', 'achieved', 'updated', 'superseded', 'forgotten')
   AND recorded_at > clock_timestamp() - interval '24 hours' AND version > 1
   AND (SELECT v.status FROM memory_versions AS v

@@ -216,7 +216,7 @@ async def settled_before(
 
 async def join_sources(user: UserRows, memory_id: UUID, *, into: UUID, quotes: bool) -> None:
     """Give a memory the sources of one that says the same; their words only with `quotes`."""
-    await user.execute(_JOIN_SOURCES, memory_id=memory_id, into=into, quotes=quotes)
+    await user.later(_JOIN_SOURCES, memory_id=memory_id, into=into, quotes=quotes)
 
 
 async def part_sources(user: UserRows, memory_ids: Sequence[UUID]) -> None:
