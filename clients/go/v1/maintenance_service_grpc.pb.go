@@ -52,9 +52,9 @@ type MaintenanceServiceClient interface {
 	// tag; on request with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
 	Consolidate(ctx context.Context, in *ConsolidateRequest, opts ...grpc.CallOption) (*ConsolidateResponse, error)
 	// UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
-	// forgotten in the meantime. One that was updated or corrected since stays ACTIVE, without the words of the
-	// merge, and may replace the originals. These are not merged with one another again unless their tag gets a
-	// memory that is newer than the merge and a caller requests consolidation of the tag.
+	// forgotten in the meantime. One whose words were updated, corrected or repeated since stays ACTIVE, without the
+	// words of the merge, and may replace the originals. The originals are not merged with one another again unless
+	// their tag gets a memory that is newer than the merge and a caller requests consolidation of the tag.
 	//
 	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
 	// was not made by consolidation, was contradicted or replaced, or no longer replaces anything). Safe to
@@ -276,9 +276,9 @@ type MaintenanceServiceServer interface {
 	// tag; on request with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
 	Consolidate(context.Context, *ConsolidateRequest) (*ConsolidateResponse, error)
 	// UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
-	// forgotten in the meantime. One that was updated or corrected since stays ACTIVE, without the words of the
-	// merge, and may replace the originals. These are not merged with one another again unless their tag gets a
-	// memory that is newer than the merge and a caller requests consolidation of the tag.
+	// forgotten in the meantime. One whose words were updated, corrected or repeated since stays ACTIVE, without the
+	// words of the merge, and may replace the originals. The originals are not merged with one another again unless
+	// their tag gets a memory that is newer than the merge and a caller requests consolidation of the tag.
 	//
 	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
 	// was not made by consolidation, was contradicted or replaced, or no longer replaces anything). Safe to

@@ -46,9 +46,9 @@ class MaintenanceServiceStub:
     """
     UndoConsolidation: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.UndoConsolidationRequest, _maintenance_service_pb2.UndoConsolidationResponse]
     """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
-    forgotten in the meantime. One that was updated or corrected since stays ACTIVE, without the words of the
-    merge, and may replace the originals. These are not merged with one another again unless their tag gets a
-    memory that is newer than the merge and a caller requests consolidation of the tag.
+    forgotten in the meantime. One whose words were updated, corrected or repeated since stays ACTIVE, without the
+    words of the merge, and may replace the originals. The originals are not merged with one another again unless
+    their tag gets a memory that is newer than the merge and a caller requests consolidation of the tag.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
     was not made by consolidation, was contradicted or replaced, or no longer replaces anything). Safe to
@@ -143,9 +143,9 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     """
     UndoConsolidation: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.UndoConsolidationRequest, _maintenance_service_pb2.UndoConsolidationResponse]  # type: ignore[assignment]
     """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
-    forgotten in the meantime. One that was updated or corrected since stays ACTIVE, without the words of the
-    merge, and may replace the originals. These are not merged with one another again unless their tag gets a
-    memory that is newer than the merge and a caller requests consolidation of the tag.
+    forgotten in the meantime. One whose words were updated, corrected or repeated since stays ACTIVE, without the
+    words of the merge, and may replace the originals. The originals are not merged with one another again unless
+    their tag gets a memory that is newer than the merge and a caller requests consolidation of the tag.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
     was not made by consolidation, was contradicted or replaced, or no longer replaces anything). Safe to
@@ -249,9 +249,9 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.UndoConsolidationResponse, _abc.Awaitable[_maintenance_service_pb2.UndoConsolidationResponse]]:
         """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
-        forgotten in the meantime. One that was updated or corrected since stays ACTIVE, without the words of the
-        merge, and may replace the originals. These are not merged with one another again unless their tag gets a
-        memory that is newer than the merge and a caller requests consolidation of the tag.
+        forgotten in the meantime. One whose words were updated, corrected or repeated since stays ACTIVE, without the
+        words of the merge, and may replace the originals. The originals are not merged with one another again unless
+        their tag gets a memory that is newer than the merge and a caller requests consolidation of the tag.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
         was not made by consolidation, was contradicted or replaced, or no longer replaces anything). Safe to
