@@ -152,6 +152,21 @@ async def test_row_72_what_was_ended_and_said_again_is_one_memory(
     assert await memories(modelled) == []
 
 
+async def test_row_72_what_was_joined_stands_for_itself_once_the_other_is_gone(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Also if it is rebuilt once more: the other one stays gone."""
+    model.script = replies({"insects": ending, "keep bees": stating})
+    await tell(modelled, "first", "I keep bees", day=0)
+    await tell(modelled, "bad", "I dislike insects", day=1)
+    await tell(modelled, "other", "As you know I keep bees", day=2)
+    await tell(modelled, "third", "Well, I keep bees", day=3)
+    for source in ("bad", "first", "other"):
+        await take_back(modelled, conversation_id=source)
+        (bees,) = await memories(modelled)
+    assert {each.conversation_id for each in bees.sources} == {"third"}
+
+
 @pytest.mark.parametrize("by", ["request", "hand"])
 async def test_row_10_what_was_joined_to_it_is_forgotten_with_it(
     modelled: Services, model: ScriptedModel, by: str

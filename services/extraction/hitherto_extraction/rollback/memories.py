@@ -68,9 +68,7 @@ class Rebuilding:
         histories = await self._read(touched)
         for memory_id, each in histories.items():
             if self._rebuilt(each) is None:
-                self.gone.add(memory_id)
-                if stays_hidden(each.versions, each.statements, skipped=each.skipped):
-                    self.hidden.add(memory_id)
+                self._leave(memory_id, each)
         depending = await storage.depending_on(self.user, sorted(self.gone))
         histories |= await self._read(set(depending) - histories.keys())
         await self._find_gone(histories)
@@ -132,7 +130,13 @@ class Rebuilding:
         named = _named_by(histories.values()) - histories.keys()
         for memory_id, each in (await self._read(named)).items():
             if each.held.memory.status == "forgotten" and self._rebuilt(each) is None:
-                self.gone.add(memory_id)
+                self._leave(memory_id, each)
+
+    def _leave(self, memory_id: UUID, history: MemoryHistory) -> None:
+        """Note that nothing states a memory any more."""
+        self.gone.add(memory_id)
+        if stays_hidden(history.versions, history.statements, skipped=history.skipped):
+            self.hidden.add(memory_id)
 
     def _rebuilt(self, history: MemoryHistory) -> dict[str, Any] | None:
         """The fields of a memory."""
@@ -337,6 +341,9 @@ def _named_by(histories: Iterable[MemoryHistory]) -> set[UUID]:
         for statement in each.statements:
             named.update(by for by, _ in replacements(statement.said))
             named.update(map(UUID, statement.said.get("challenges", ())))
+        # No statement tells of a join.
+        ends = (version.fields["superseded_by"] for version in each.versions)
+        named.update(by for by in ends if by is not None)
     return named
 
 
