@@ -153,6 +153,9 @@ async def _leave(
         await mentions.mention(user, [(memory_id, each.name, each.type) for each in named])
     await mentions.recount(user, [memory_id], also=unmentioned)
     await drop_resting_on(user, rebuilding.changed, actor=actor)
+    if any(same_words(each.content, since.content) for each in originals):
+        # It says what that original says, and nothing about the others.
+        return
     for each in originals:
-        if each.status in CURRENT_STATUSES and not same_words(each.content, since.content):
+        if each.status in CURRENT_STATUSES:
             await memories.add_may_replace(user, memory_id, each.memory_id)
