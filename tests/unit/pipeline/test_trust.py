@@ -54,7 +54,7 @@ def test_row_67_a_lower_statement_may_contradict_a_lower() -> None:
         contradicted=[closed(source_ids=("m2",))],
     )
     assert plan.creations[0].status == "active"
-    assert [c.status for c in plan.closures] == ["contradicted"]
+    assert [c.action for c in plan.closures] == ["contradicted"]
 
 
 def test_row_67_what_is_quarantined_closes_nothing_else_either() -> None:

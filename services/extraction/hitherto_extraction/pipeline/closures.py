@@ -24,7 +24,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline.answer import Cited, ClosedItem, ForgottenItem
 from hitherto_extraction.pipeline.draft import Draft, may_change
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
-from hitherto_extraction.pipeline.operations import Closure, Creation
+from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.quotes import contains
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
@@ -165,16 +165,7 @@ def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
         return
     begins = made.valid_from if made is not None else said_at
     _note(draft, item, evidence)
-    draft.close(
-        Closure(
-            before=known,
-            status="contradicted",
-            importance=known.importance,
-            valid_to=max(begins, known.valid_from),
-            superseded_by=successor,
-            reason=_reason(draft, item) or "contradicted",
-        )
-    )
+    draft.close(known, "contradicted", begins, _reason(draft, item), superseded_by=successor)
 
 
 def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> None:
@@ -210,17 +201,14 @@ def _achieve(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
     if evidence.said_at < known.said_at:
         raise ChangeRefused("refused_late")
     _note(draft, item, evidence)
+    replaces = _holds(draft, successor) and _worthy(draft, successor, known)
     draft.close(
-        Closure(
-            before=known,
-            status="achieved",
-            importance=known.importance * ACHIEVED_IMPORTANCE,
-            valid_to=max(evidence.said_at, known.valid_from),
-            superseded_by=successor
-            if _holds(draft, successor) and _worthy(draft, successor, known)
-            else None,
-            reason=_reason(draft, item) or "achieved",
-        )
+        known,
+        "achieved",
+        evidence.said_at,
+        _reason(draft, item),
+        weight=ACHIEVED_IMPORTANCE,
+        superseded_by=successor if replaces else None,
     )
 
 

@@ -65,27 +65,16 @@ class Rewrite:
 
     `vector_of` is the key of the vectors for the new words: ("new", position), ("updated",
     position), or None if the words stay. `source_text` holds the words of the evidence for the
-    change.
+    change. `superseded_by` is the memory that replaces one that ends.
     """
 
     before: CurrentMemory
     after: CurrentMemory
-    action: str  # "merged", "updated", "restored", "quarantined" or "forgotten"
+    action: str  # "merged", "updated", "restored", or the status that it gets
     reason: str
-    vector_of: tuple[str, int] | None
-    source_text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Closure:
-    """A known memory that ends, or a goal that is achieved."""
-
-    before: CurrentMemory
-    status: str  # "contradicted" or "achieved"
-    importance: float
-    valid_to: datetime
-    superseded_by: UUID | None
-    reason: str
+    vector_of: tuple[str, int] | None = None
+    source_text: str = ""
+    superseded_by: UUID | None = None
 
 
 _WHY: Mapping[str, str] = {
@@ -148,6 +137,7 @@ class Plan:
     """Operations in the order in which they must be written.
 
     Attributes:
+        closures: Known memories that end, and goals that are achieved.
         challenges: Pairs of a known memory in quarantine and one that it would contradict.
         may_replace: Pairs of a known memory and an older one that it probably replaces.
         quotes: The words by which a source changed a memory.
@@ -161,7 +151,7 @@ class Plan:
 
     creations: list[Creation] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
-    closures: list[Closure] = field(default_factory=list)
+    closures: list[Rewrite] = field(default_factory=list)
     sources: list[tuple[UUID, SourceRef]] = field(default_factory=list)
     quotes: dict[tuple[UUID, SourceRef], str] = field(default_factory=dict)
     confirmed: dict[UUID, datetime] = field(default_factory=dict)

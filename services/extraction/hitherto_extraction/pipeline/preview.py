@@ -313,7 +313,7 @@ async def _picture(
     scope, conversation_id = run.scope, run.transcript.conversation_id
     created = _ids(made.memory_id for plan in scene.plans for made in plan.creations)
     closed = {
-        closure.before.memory_id: closure.status
+        closure.before.memory_id: closure.action
         for plan in scene.plans
         for closure in plan.closures
     }

@@ -52,7 +52,7 @@ class Result:
         """Add what a plan writes and what had to be dropped, some of it `named`."""
         late = sum(made.status == "contradicted" for made in plan.creations)
         unsaid = sum(made.status == FORGOTTEN for made in plan.creations)
-        contradicted = sum(closure.status == "contradicted" for closure in plan.closures)
+        contradicted = sum(closure.action == "contradicted" for closure in plan.closures)
         refused = [asdict(each) for each in (*named, *plan.refusals)]
         return replace(
             self,
@@ -61,7 +61,7 @@ class Result:
             + sum(change.action != FORGOTTEN for change in plan.rewrites),
             memories_contradicted=self.memories_contradicted + contradicted + late,
             goals_achieved=self.goals_achieved
-            + sum(closure.status == "achieved" for closure in plan.closures),
+            + sum(closure.action == "achieved" for closure in plan.closures),
             dropped_items=self.dropped_items + dropped + len(plan.refusals),
             counts=_added(
                 self.counts,
