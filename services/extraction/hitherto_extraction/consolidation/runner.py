@@ -75,21 +75,22 @@ def result_after(
     run: ConsolidationAttempt, answered: MergeProposals, written: Sequence[tuple[Merge, Member]]
 ) -> Result:
     """The job's result once the `written` ones of the proposed merges are committed."""
-    late = len(answered.merges) - len(written)
+    proposed = answered.merges
+    late = len(proposed.items) - len(written)
     counts = {
         "groups": 1,
         "merged": int(bool(written)),
         "created": len(written),
         "superseded": sum(len(merge.originals) for merge, _ in written),
-        "dropped": answered.dropped,
-        **({"refused_unfaithful": answered.refused} if answered.refused else {}),
+        "dropped": proposed.dropped,
+        **({"refused_unfaithful": proposed.refused} if proposed.refused else {}),
         **({"skipped_changed": late} if late else {}),
     }
     result = run.result.with_counts(counts).with_charges(list(answered.charges))
     return replace(
         result,
         memories_created=result.memories_created + len(written),
-        dropped_items=result.dropped_items + answered.dropped,
+        dropped_items=result.dropped_items + proposed.dropped,
         model=answered.answered_by,
     )
 
@@ -282,7 +283,7 @@ class Consolidation:
             answered = await self.asking.ask(group, background, wasted)
         except TooMuch as error:
             logger.info("the reply was cut off; splitting the group in two")
-            first, second = (Group(tuple(part)) for part in halves(group.members))
+            first, second = halves(group)
             await self._group(run, scope, board, first, [*wasted, *error.spent])
             await self._group(run, scope, board, second, ())
             return
@@ -317,7 +318,7 @@ class Consolidation:
             active = await active_model(user.connection)
             model = answered.embedded_by
             usable = model if active is None or active[0] == model else None
-            for merge in answered.merges:
+            for merge in answered.merges.items:
                 made = await write_merge(user, merge, model=usable, at=at, job_id=held.job_id)
                 if made is not None:
                     written.append((merge, made))
@@ -357,7 +358,7 @@ class Consolidation:
 async def _read(
     user: UserRows, board: TagReview, group: Group, wanted: ConsolidationTarget
 ) -> Background:
-    ids = [each.memory_id for each in group.members]
+    ids = [each.memory_id for each in group]
     apart = await consolidation.taken_apart(user, ids)
     if wanted.again:
         # A caller that names a tag wants it merged despite an earlier separation, once something

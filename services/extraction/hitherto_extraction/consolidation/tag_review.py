@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import (
     Group,
-    group_fingerprint,
+    fingerprint,
     mark_of,
     plan_groups,
 )
@@ -88,11 +88,11 @@ class TagReview:
 
     def is_answered(self, tag: str, group: Group) -> bool:
         """Whether a model has looked at a group of a tag since it changed."""
-        return group_fingerprint(group) in self._answered[tag]
+        return fingerprint(group) in self._answered[tag]
 
     def answer(self, tag: str, group: Group) -> None:
         """Record that a model has looked at a group."""
-        self._answered[tag][group_fingerprint(group)] = None
+        self._answered[tag][fingerprint(group)] = None
 
     async def unchanged(self, crowded: CrowdedTag) -> bool:
         """Whether a tag is unchanged since the last consolidation."""
@@ -162,7 +162,7 @@ class TagReview:
     def _groups(self, tag: str) -> list[Group]:
         members = list(self._by_tag[tag].values())
         found = plan_groups(members, taken=self._taken, nearness=self._nearness.get(tag))
-        self._taken.update(each.memory_id for group in found for each in group.members)
+        self._taken.update(each.memory_id for group in found for each in group)
         return found
 
     def _counts(self, again: bool) -> dict[str, int]:
@@ -178,7 +178,7 @@ class TagReview:
                 if again or not self.is_answered(crowded.tag, group)
             ]
             counts["groups"] += len(groups)
-            counts["memories"] += sum(len(group.members) for group in groups)
+            counts["memories"] += sum(map(len, groups))
         return counts
 
 
