@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline import conversation_summary, quality_sample
 from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
-from hitherto_extraction.pipeline.commit import Commit
+from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
 from hitherto_extraction.pipeline.embedding_loop import embed_or_leave
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (

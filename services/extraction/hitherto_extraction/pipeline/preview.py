@@ -18,8 +18,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
-from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
-from hitherto_extraction.pipeline.commit import Commit
+from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt, read_prompt
 from hitherto_extraction.pipeline.model_call import TooMuch, halves
