@@ -74,11 +74,10 @@ class DocumentIngestionCalls:
         async def again(user: UserRows, ids: Sequence[str]) -> IngestedBatch:
             return await ingested_again(user.connection, user.scope.tenant_id, ids)
 
-        outcome = await self.answering.change_user(
+        made, token = await self.answering.change_user(
             call, change, again, context, ids=IngestedBatch.ids, seconds=_STORING_SECONDS
         )
         self.signals.wake()
-        made, token = outcome.made, self.answering.token(outcome.position)
         job = None
         if made.job is not None:
             job = job_message(made.job, token if made.job.final else "")
@@ -98,7 +97,7 @@ class DocumentIngestionCalls:
         checks, user_id = checks_of(request)
         document_id = checks.uuid("document_id", request.document_id)
         call = self.answering.admit(checks, user_id, request)
-        outcome = await self.answering.remove(
+        made, token = await self.answering.remove(
             call,
             lambda user: delete_document(user, document_id),
             context,
@@ -106,9 +105,7 @@ class DocumentIngestionCalls:
             database=self.removal,
             seconds=_STORING_SECONDS,
         )
-        return pb.DeleteDocumentResponse(
-            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
-        )
+        return pb.DeleteDocumentResponse(counts=made, consistency_token=token)
 
 
 def read_documents(

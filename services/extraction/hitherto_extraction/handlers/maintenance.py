@@ -97,7 +97,7 @@ class MaintenanceHandlers(WebhookCalls):
         checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         call = self.answering.admit(checks, user_id, request)
-        outcome = await self.answering.change_user(
+        made, token = await self.answering.change_user(
             call,
             lambda user: undo(user, memory_id, actor=call.principal.subject),
             lambda user, ids: read_originals(user, [UUID(each) for each in ids]),
@@ -106,8 +106,7 @@ class MaintenanceHandlers(WebhookCalls):
             database=self.removal,
         )
         return pb.UndoConsolidationResponse(
-            memories=[memory_message(each) for each in outcome.made],
-            consistency_token=self.answering.token(outcome.position),
+            memories=[memory_message(each) for each in made], consistency_token=token
         )
 
     async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
@@ -350,7 +349,7 @@ class MaintenanceHandlers(WebhookCalls):
                 ),
             )
 
-        outcome = await self.answering.remove(
+        made, token = await self.answering.remove(
             call,
             change,
             context,
@@ -358,9 +357,7 @@ class MaintenanceHandlers(WebhookCalls):
             database=self.removal,
             seconds=_ROLLBACK_SECONDS,
         )
-        return pb.RollbackSourceResponse(
-            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
-        )
+        return pb.RollbackSourceResponse(counts=made, consistency_token=token)
 
     async def _run(
         self, request: pb.RunDecayRequest | pb.RunRetentionRequest, context: Context, kind: str
@@ -384,10 +381,9 @@ class MaintenanceHandlers(WebhookCalls):
         self, identity: Identity | None, work: IdempotentOperation[Job], context: Context
     ) -> dict[str, Any]:
         """Start upkeep; returns the fields of the reply."""
-        outcome = await self.answering.change(
+        job, token = await self.answering.change(
             identity, work, context, database=self.maintenance, seconds=_COUNTING_SECONDS
         )
-        job, token = outcome.made, self.answering.token(outcome.position)
         return {
             "job": job_message(job, token if job.final else ""),
             "counts": job.params.get("counts", {}),
