@@ -143,13 +143,14 @@ class Consolidation:
         connection: Connection,
         tenant_id: str,
         user_id: str | None,
-        wanted: ConsolidationTarget,
+        params: Mapping[str, object],
     ) -> dict[str, int]:
-        """What a run would send to the model now, by name; no model is called.
+        """What a job with these parameters would send to the model now; no model is called.
 
         `connection` is in a transaction of the caller, so no key is requested here. Without
         `user_id`, all users of the tenant count.
         """
+        wanted = self.wanted(params)
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
         while True:
