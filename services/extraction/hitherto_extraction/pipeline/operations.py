@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -181,14 +180,6 @@ class Plan:
         """The memory by which the plan replaces one."""
         found = (each.superseded_by for each in self.closures if each.before.memory_id == memory_id)
         return next(found, None)
-
-    @property
-    def refused(self) -> Counter[str]:
-        """The number of changes that are not made, by reason."""
-        found = Counter(each.reason for each in self.refusals)
-        if self.bounded:
-            found["importance_bounded"] = self.bounded
-        return found
 
 
 @dataclass(frozen=True, slots=True)
