@@ -16,6 +16,7 @@ from hitherto_extraction.documents.ingest import (
     postpone_expiry,
 )
 from hitherto_extraction.handlers.answering import Answering, checks_of
+from hitherto_extraction.handlers.incoming import may_be_read
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.jobs import JobSignals
 from hitherto_extraction.storage.documents import IncomingDocument
@@ -112,14 +113,7 @@ def read_documents(
     checks: Checks, documents: Sequence[document_pb2.Document]
 ) -> list[IncomingDocument]:
     """The documents of a batch, each source once."""
-    if not documents:
-        checks.add("documents", "must hold at least one document")
-    if len(documents) > MAX_DOCUMENTS:
-        checks.add(
-            "documents",
-            f"must hold at most {MAX_DOCUMENTS} documents, this holds {len(documents)}: send them "
-            "in several calls",
-        )
+    if not may_be_read(checks, "documents", "document", documents, MAX_DOCUMENTS):
         return []
     found: list[IncomingDocument] = []
     places: dict[tuple[str, str], int] = {}

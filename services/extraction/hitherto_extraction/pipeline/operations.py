@@ -164,7 +164,6 @@ class Plan:
     refusals: list[Refused] = field(default_factory=list)
     bounded: int = 0
     after: dict[UUID, tuple[str, str]] = field(default_factory=dict)
-    forgotten_again: int = 0
     repeated: int = 0
 
     def says(self, memory_id: UUID) -> str | None:

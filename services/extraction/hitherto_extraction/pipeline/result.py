@@ -71,7 +71,8 @@ class Result:
                     FORGOTTEN: sum(change.action == FORGOTTEN for change in plan.rewrites),
                     "forgotten_new": unsaid,
                     "repeated_in_reply": plan.repeated,
-                    "kept_forgotten": plan.forgotten_again,
+                    # Refused, as far as there are any.
+                    "kept_forgotten": 0,
                     "quarantined": sum(made.status == "quarantined" for made in plan.creations)
                     + sum(change.action == "quarantined" for change in plan.rewrites),
                     **({"importance_bounded": plan.bounded} if plan.bounded else {}),
