@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from hitherto_extraction.pipeline.trust import is_suspect, without_overrides
+from hitherto_extraction.pipeline.trust import is_suspect
 from tests.unit.pipeline.situations import (
     BERLIN,
     EARLIER,
@@ -180,16 +180,3 @@ def test_h5_an_update_to_an_instruction_is_dropped() -> None:
         plan = planned(before, updated=[update(content=f"{LISBON}. {words}", source_ids=(source,))])
         assert (plan.rewrites, reasons(plan)) == ([], ["refused_instruction"]), source
         assert [made.status for made in plan.creations] == ["quarantined"], source
-
-
-def test_what_has_no_quarantine_loses_the_texts_that_override() -> None:
-    patch = {
-        "summary": OVERRIDE,
-        "current_projects": ["boat", OVERRIDE],
-        "facts": {"personal": {"name": "Ana", "notes": OVERRIDE}, OVERRIDE: 1},
-        "metadata": None,
-    }
-    assert without_overrides(patch) == (
-        {"current_projects": ["boat"], "facts": {"personal": {"name": "Ana"}}, "metadata": None},
-        4,
-    )
