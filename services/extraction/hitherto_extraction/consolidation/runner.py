@@ -7,7 +7,7 @@ the job, so that the next attempt continues and counts nothing twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
@@ -151,14 +151,14 @@ class Consolidation:
         `user_id`, all users of the tenant count.
         """
         wanted = self.wanted(params)
+        find = self._crowded_users(tenant_id, wanted)
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
         while True:
             if after is not None:
-                page, after = await self._page(connection, tenant_id, wanted, after)
+                page, after = await find(connection, after)
             for each in page:
-                scope = Scope(tenant_id, each)
-                user = connection.of(scope)
+                user = connection.of(Scope(tenant_id, each))
                 board = await read_board(user, wanted, threshold=self.threshold())
                 for name, number in (await board.counts(again=wanted.again)).items():
                     counts[name] += number
@@ -186,7 +186,8 @@ class Consolidation:
             if not await self._user(run, held.scope):
                 return
         else:
-            async for user_id in self._users(run):
+            find = self._crowded_users(held.tenant_id, run.wanted)
+            async for user_id in each_user(self.maintenance, find, seconds=_SECONDS):
                 try:
                     await self._user(run, Scope(held.tenant_id, user_id))
                 except _NotWanted:
@@ -198,22 +199,13 @@ class Consolidation:
             timeout=_SECONDS,
         )
 
-    def _users(self, run: ConsolidationAttempt) -> AsyncIterator[str]:
-        async def find(connection: Connection, after: str) -> PageOfUsers:
-            return await self._page(connection, run.held.tenant_id, run.wanted, after)
-
-        return each_user(self.maintenance, find, seconds=_SECONDS)
-
-    async def _page(
-        self, connection: Connection, tenant_id: str, wanted: ConsolidationTarget, after: str
-    ) -> PageOfUsers:
-        return await consolidation.find_crowded_users(
-            connection,
-            tenant_id,
-            tag=wanted.tag,
-            above=wanted.crowded_above,
-            after=after,
-            limit=_USERS,
+    @staticmethod
+    def _crowded_users(
+        tenant_id: str, wanted: ConsolidationTarget
+    ) -> Callable[[Connection, str], Awaitable[PageOfUsers]]:
+        tag, above = wanted.tag, wanted.crowded_above
+        return lambda connection, after: consolidation.find_crowded_users(
+            connection, tenant_id, tag=tag, above=above, after=after, limit=_USERS
         )
 
     async def _may_continue(
