@@ -172,10 +172,6 @@ class Answering:
         """Read from the primary within the deadline."""
         return await self.database.run(work, timeout=seconds_left(context), repeatable=True)
 
-    async def note_read(self, user_id: str, context: Context) -> None:
-        """Record a read of this user's data in the audit log."""
-        await self.reads.note([user_id], timeout=seconds_left(context))
-
     def token(self, position: Position) -> str:
         """The consistency token of a point in time, for the caller's tenant."""
         return self.tokens.make(position, current_call().principal.tenant_id)

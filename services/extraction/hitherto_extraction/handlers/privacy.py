@@ -218,7 +218,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             user = connection.of(scope)
             return await read_settings(user, self.installation), await is_erased(user)
 
-        await self.answering.note_read(user_id, context)
+        await self.answering.reads.note([user_id], timeout=seconds_left(context))
         found, erased = await self.answering.read(read, context)
         return pb.GetUserSettingsResponse(user_settings=_settings_message(found, erased=erased))
 

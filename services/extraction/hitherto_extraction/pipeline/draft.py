@@ -33,8 +33,6 @@ class Situation:
         threshold: The embedder's cosine for duplicates.
         importance_before: The importance before the job of memories that it has already changed.
         reviewed: Positions of updates whose exact words a memory has already, whatever its status.
-        stated: Known memories that an item of the reply repeats, by the item's index, if that was
-            determined before the reply.
         own_names: The names that nothing mentions but what the reply asks to forget.
     """
 
@@ -48,7 +46,6 @@ class Situation:
     room: ChangeAllowance
     importance_before: Mapping[UUID, float] = field(default_factory=dict)
     reviewed: Collection[int] = ()
-    stated: Mapping[int, UUID] = field(default_factory=dict)
     own_names: Collection[str] = ()
 
 
@@ -63,7 +60,7 @@ class Draft:
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
         self.now = dict(situation.known)
-        self.stated_by = dict(situation.stated)
+        self.stated_by: dict[int, UUID] = {}
         self.plan = Plan()
 
     def current(self, local_id: str, stated: UUID | None = None) -> CurrentMemory | None:

@@ -35,7 +35,6 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.models import SourceRef
 
 _REWRITTEN = (
     "content", "detail", "importance", "confidence", "origin", "status", "tags", "keywords",
@@ -81,7 +80,8 @@ async def write_plan(
         await memories.add_challenge(user, memory_id, challenged)
     for memory_id, older in plan.may_replace:
         await memories.add_may_replace(user, memory_id, older)
-    quotes = {} if encrypts else _quotes(plan)
+    # The words of messages that may stand in clear.
+    quotes = {k: v for k, v in plan.quotes.items() if not (encrypts or k[0] in plan.sealed)}
     await memories.add_sources(user, list(dict.fromkeys(plan.sources)), quotes)
     after_memories: list[Coroutine[Any, Any, object]] = [
         mentions.mention(
@@ -108,11 +108,6 @@ async def write_plan(
     # No change of a model's, which would count as one of the day.
     await doubts.follow(user, changed, actor=_DOUBTS, job_id=occasion.job_id)
     await doubts.settle(user, plan.confirmed, actor=_DOUBTS, job_id=occasion.job_id)
-
-
-def _quotes(plan: Plan) -> Mapping[tuple[UUID, SourceRef], str]:
-    """The words of messages that may stand in clear."""
-    return {key: quote for key, quote in plan.quotes.items() if key[0] not in plan.sealed}
 
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
