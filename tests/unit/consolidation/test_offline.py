@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merge_model import build_prompt
-from hitherto_extraction.consolidation.merging import accept
-from hitherto_extraction.consolidation.reply import read_reply
+from hitherto_extraction.consolidation.merging import accept, read_reply
 from hitherto_extraction.provider.offline import OfflineExtractor
 from hitherto_extraction.provider.offline.consolidation import consolidate
 from hitherto_extraction.provider.protocol import PromptMemory
@@ -61,16 +59,14 @@ async def test_its_answer_passes_every_check_a_models_answer_has_to_pass() -> No
         "The user prefers bullet points",
         "The user prefers short answers.",
     ]
-    group = Group(tuple(member(n, each) for n, each in enumerate(said, 1)))
+    group = [member(n, each) for n, each in enumerate(said, 1)]
     prompt = build_prompt(group, UTC, temperature=0.3, max_tokens=500)
     completion = await OfflineExtractor().complete(prompt)
     again = await OfflineExtractor().complete(prompt)
     assert completion == again
-    found, dropped, refused = accept(
-        read_reply(completion.text, ["e1", "e2", "e3"]), group, apart={}, zone=UTC
-    )
-    assert [each.content for each in found] == ["The user prefers short answers"]
-    assert (dropped, refused) == (0, 0)
+    found = accept(read_reply(completion.text, group), apart={}, zone=UTC)
+    assert [each.content for each in found.items] == ["The user prefers short answers"]
+    assert (found.dropped, found.refused) == (0, 0)
     assert json.loads(completion.text)["memories"]
 
 

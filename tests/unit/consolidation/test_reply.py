@@ -9,37 +9,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.consolidation.reply import Merges, read_reply
+from hitherto_extraction.consolidation.merging import Merge, Merges, read_reply
 from hitherto_extraction.provider.reply_text import UnusableAnswer
 from tests.refusing import refusing
 from tests.scripted_model import CONTENT_FAULTS
 from tests.scripted_model.answers import merged
+from tests.unit.consolidation.rows import member
 
 SHOWN = ["e1", "e2", "e3", "e4", "e5", "e6"]
+GROUP = [member(number, "The user likes tea") for number, _ in enumerate(SHOWN, 1)]
 
 
 def read(*items: Any) -> Merges:
-    return read_reply(json.dumps({"memories": list(items)}), SHOWN)
+    return read_reply(json.dumps({"memories": list(items)}), GROUP)
+
+
+def names(item: Merge) -> tuple[str, ...]:
+    return tuple(f"e{each.memory_id.int}" for each in item.originals)
 
 
 def test_an_item_is_read_with_its_originals() -> None:
     found = read(merged("The user likes tea", ["[e2]", "E1"], importance=0.7))
     (item,) = found.items
     assert (item.type, item.content, item.importance) == ("preference", "The user likes tea", 0.7)
-    assert item.merged == ("e2", "e1")
+    assert names(item) == ("e2", "e1")
     assert found.dropped == 0
 
 
 def test_row_26_garbage_is_no_answer() -> None:
     for text in CONTENT_FAULTS.values():
         with pytest.raises(UnusableAnswer), refusing(text):
-            read_reply(text, SHOWN)
+            read_reply(text, GROUP)
 
 
 def test_row_26_an_empty_list_is_nothing_to_merge_and_in_a_fence_no_answer() -> None:
-    assert read_reply('{"memories": []}', SHOWN) == Merges([], 0)
+    assert read_reply('{"memories": []}', GROUP) == Merges([], 0)
     with pytest.raises(UnusableAnswer):
-        read_reply('```json\n{"memories": []}\n```', SHOWN)
+        read_reply('```json\n{"memories": []}\n```', GROUP)
 
 
 def test_row_30_text_that_cannot_be_stored_is_cleaned() -> None:
@@ -50,13 +56,13 @@ def test_row_30_text_that_cannot_be_stored_is_cleaned() -> None:
 def test_row_28_ids_that_were_not_shown_are_dropped_and_counted() -> None:
     foreign = "0190b3a4-7c1e-7000-8000-000000000001"
     found = read(merged("a", []) | {"merged": ["e1", "e9", foreign, 7, None, "e2"]})
-    assert [item.merged for item in found.items] == [("e1", "e2")]
+    assert [names(item) for item in found.items] == [("e1", "e2")]
     assert found.dropped == 4
 
 
 def test_row_28_an_original_in_two_items_counts_for_the_first() -> None:
     found = read(merged("a", ["e1", "e2"]), merged("b", ["e2", "e3"]), merged("c", ["e3", "e4"]))
-    assert [item.merged for item in found.items] == [("e1", "e2"), ("e3", "e4")]
+    assert [names(item) for item in found.items] == [("e1", "e2"), ("e3", "e4")]
     assert found.dropped == 2  # the id and the item that was left with one
 
 
@@ -110,9 +116,9 @@ json_values = st.recursive(
 def test_no_answer_breaks_the_reader(value: Any) -> None:
     for text in (json.dumps(value), json.dumps({"memories": value})):
         try:
-            found = read_reply(text, SHOWN)
+            found = read_reply(text, GROUP)
         except UnusableAnswer:
             continue
-        used = [each for item in found.items for each in item.merged]
+        used = [each for item in found.items for each in names(item)]
         assert len(used) == len(set(used))
         assert set(used) <= set(SHOWN)

@@ -37,9 +37,9 @@ async def test_a_group_that_was_answered_counts_no_more_until_it_changes() -> No
     (group,) = await board.groups("x")
     board.answer("x", group)
     (mark,) = await marks_of(board, "x")
-    again = TagReview([CrowdedTag("x", b"other", None, mark.answered)], group.members, 0.5)
+    again = TagReview([CrowdedTag("x", b"other", None, mark.answered)], group, 0.5)
     assert (await again.counts(again=False))["groups"] == 0
-    changed = [*group.members, member(3, "x")]
+    changed = [*group, member(3, "x")]
     grown = TagReview([CrowdedTag("x", b"other", None, mark.answered)], changed, 0.5)
     assert (await grown.counts(again=False))["groups"] == 1
 

@@ -19,7 +19,7 @@ from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.extraction_prompt import without_blocks
 from hitherto_extraction.pipeline.prompt import one_line
 from hitherto_extraction.pipeline.quotes import stands_in
-from hitherto_extraction.pipeline.trust import without_overrides
+from hitherto_extraction.pipeline.trust import is_suspect
 from hitherto_extraction.provider.offline.extractor import extract
 from hitherto_extraction.provider.protocol import Batch, PromptMessage
 from hitherto_extraction.provider.reply_text import UnusableAnswer
@@ -71,7 +71,7 @@ WORK: dict[str, Callable[[str], object]] = {
     "terms": terms.count_terms,
     "query terms": terms.query_terms,
     "model reply": _reply,
-    "profile": lambda text: without_overrides({"facts": {"k": text, text: [text]}}),
+    "overriding words": lambda text: is_suspect([text], trusted=True),
     "same words": partial(_with_a_word_more, same_words),
     "quotes": lambda text: (stands_in(text[:900], text), stands_in(f"{text[:900]} tea", text)),
     "digits": lambda text: strange(text, [text[: len(text) // 2], f"tea {text}"], [NOW.date()]),

@@ -13,7 +13,6 @@ from hitherto_extraction.pipeline.answer import (
     Answer,
     Cited,
     ClosedItem,
-    ForgottenItem,
     NewItem,
     UpdatedItem,
 )
@@ -61,8 +60,8 @@ def closed(number: int = 1, by: int | None = 0, reason: str = "", **evidence: An
     return ClosedItem(item, f"e{number}", by, reason)
 
 
-def forgotten(number: int = 1, **evidence: Any) -> ForgottenItem:
-    return ForgottenItem(cited(f"forgotten_memories[{number - 1}]", **evidence), f"e{number}")
+def forgotten(number: int = 1, **evidence: Any) -> ClosedItem:
+    return ClosedItem(cited(f"forgotten_memories[{number - 1}]", **evidence), f"e{number}")
 
 
 def update(

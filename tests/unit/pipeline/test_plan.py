@@ -132,7 +132,7 @@ def test_forgotten_stays_forgotten() -> None:
         gone = known(content=BERLIN, status="forgotten")
         plan = planned(near=[gone], new=[new(source_ids=(source,))], said_at=said_at)
         assert (plan.creations, plan.rewrites, plan.confirmed) == ([], [], {}), said_at
-        assert plan.forgotten_again == 1, said_at
+        assert reasons(plan).count("kept_forgotten") == 1, said_at
         # It hides the message.
         assert [memory_id for memory_id, _ in plan.sources] == [gone.memory_id], said_at
 
@@ -148,7 +148,9 @@ def test_row_34_the_same_in_other_words_stays_forgotten_too() -> None:
         said = new(source_ids=(source,))
         plan = planned(near=[gone], new=[said], said_at=said_at, cosine=cosine)
         case = (said_at, source, cosine)
-        assert (plan.forgotten_again, len(plan.creations)) == (kept, not kept), case
+        assert (reasons(plan).count("kept_forgotten"), len(plan.creations)) == (kept, not kept), (
+            case
+        )
         assert reasons(plan) == ["kept_forgotten"] * kept, case
 
 
@@ -167,7 +169,7 @@ def test_what_stays_forgotten_replaces_nothing() -> None:
     plan = planned(known(1), near=[gone], new=[new(source_ids=("m2",))], contradicted=[closed()])
     (closure,) = plan.closures
     assert (closure.before.content, closure.superseded_by) == (LISBON, None)
-    assert (plan.creations, plan.forgotten_again) == ([], 1)
+    assert (plan.creations, reasons(plan).count("kept_forgotten")) == ([], 1)
 
 
 # --- updates -------------------------------------------------------------------------------------

@@ -45,25 +45,25 @@ def test_b12_the_newer_statement_closes_the_older_one() -> None:
     plan = planned(before, new=[new()], contradicted=[closed(reason="she moved")])
     (made,), (closure,) = plan.creations, plan.closures
     assert closure.before == before
-    assert (closure.status, closure.reason) == ("contradicted", "she moved")
+    assert (closure.after.status, closure.reason) == ("contradicted", "she moved")
     assert closure.superseded_by == made.memory_id
-    assert closure.valid_to == made.valid_from == LATER
+    assert closure.after.valid_to == made.valid_from == LATER
 
 
 def test_b12_a_statement_may_cease_to_hold_without_a_successor() -> None:
     (closure,) = planned(known(), contradicted=[closed(by=None)]).closures
-    assert (closure.superseded_by, closure.valid_to) == (None, LATER)
+    assert (closure.superseded_by, closure.after.valid_to) == (None, LATER)
 
 
 def test_b12_the_older_one_ends_when_the_newer_one_begins() -> None:
     began = NOON + timedelta(hours=1)
     plan = planned(known(), new=[new(valid_from=began)], contradicted=[closed()])
-    assert plan.closures[0].valid_to == began
+    assert plan.closures[0].after.valid_to == began
 
 
 def test_validity_never_ends_before_it_began() -> None:
     plan = planned(known(), new=[new(valid_from=EARLIER)], contradicted=[closed()])
-    assert plan.closures[0].valid_to == NOON
+    assert plan.closures[0].after.valid_to == NOON
 
 
 def test_b12_what_is_known_already_can_be_the_successor() -> None:
@@ -219,7 +219,7 @@ def test_what_is_not_current_is_not_changed(how: str, status: str) -> None:
 def test_a_memory_is_closed_once() -> None:
     goal = known(type="goal")
     plan = planned(goal, contradicted=[closed(by=None)], achieved=[closed(by=None)])
-    assert [closure.status for closure in plan.closures] == ["contradicted"]
+    assert [closure.after.status for closure in plan.closures] == ["contradicted"]
     assert len(plan.refusals) == 1
 
 
@@ -259,9 +259,9 @@ def test_b13_an_achieved_goal_keeps_half_its_importance() -> None:
     made = new(content="Ana ran a marathon")
     plan = planned(goal, new=[made], achieved=[closed()])
     (closure,) = plan.closures
-    assert (closure.status, closure.importance) == ("achieved", 0.4)
+    assert (closure.after.status, closure.after.importance) == ("achieved", 0.4)
     assert closure.superseded_by == plan.creations[0].memory_id
-    assert closure.valid_to == LATER
+    assert closure.after.valid_to == LATER
 
 
 def test_b13_only_goals_are_achieved_and_those_that_were_are_no_mistake() -> None:

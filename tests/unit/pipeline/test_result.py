@@ -49,3 +49,10 @@ def test_refusals_of_all_calls_are_named_up_to_a_limit_and_all_counted() -> None
     assert len(result.refusals) == MAX_REFUSALS
     assert result.counts["refused_unknown"] == 121
     assert (result.counts["refused_profile"], result.dropped_items) == (3, 123)
+
+
+def test_what_stays_forgotten_is_counted_once_and_named_without_any() -> None:
+    kept = Refused.of("new_memories[0]", "kept_forgotten")
+    for refusals in ([], [kept], [kept, kept]):
+        result = Result().with_plan(Plan(refusals=refusals), 0)
+        assert result.counts["kept_forgotten"] == result.dropped_items == len(refusals)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from hitherto_extraction.pipeline.trust import is_suspect, without_overrides
+from hitherto_extraction.pipeline.trust import is_suspect
 from tests.unit.pipeline.situations import (
     BERLIN,
     EARLIER,
@@ -54,7 +54,7 @@ def test_row_67_a_lower_statement_may_contradict_a_lower() -> None:
         contradicted=[closed(source_ids=("m2",))],
     )
     assert plan.creations[0].status == "active"
-    assert [c.status for c in plan.closures] == ["contradicted"]
+    assert [c.action for c in plan.closures] == ["contradicted"]
 
 
 def test_row_67_what_is_quarantined_closes_nothing_else_either() -> None:
@@ -171,7 +171,7 @@ def test_h5_an_instruction_that_was_rejected_stays_forgotten() -> None:
     rejected = known(content=OVERRIDE, status="forgotten")
     plan = planned(near=[rejected], new=[new(content=OVERRIDE)])
     assert (plan.creations, plan.rewrites) == ([], [])
-    assert plan.forgotten_again == 1
+    assert reasons(plan).count("kept_forgotten") == 1
 
 
 def test_h5_an_update_to_an_instruction_is_dropped() -> None:
@@ -180,16 +180,3 @@ def test_h5_an_update_to_an_instruction_is_dropped() -> None:
         plan = planned(before, updated=[update(content=f"{LISBON}. {words}", source_ids=(source,))])
         assert (plan.rewrites, reasons(plan)) == ([], ["refused_instruction"]), source
         assert [made.status for made in plan.creations] == ["quarantined"], source
-
-
-def test_what_has_no_quarantine_loses_the_texts_that_override() -> None:
-    patch = {
-        "summary": OVERRIDE,
-        "current_projects": ["boat", OVERRIDE],
-        "facts": {"personal": {"name": "Ana", "notes": OVERRIDE}, OVERRIDE: 1},
-        "metadata": None,
-    }
-    assert without_overrides(patch) == (
-        {"current_projects": ["boat"], "facts": {"personal": {"name": "Ana"}}, "metadata": None},
-        4,
-    )

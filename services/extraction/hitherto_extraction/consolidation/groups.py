@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
@@ -22,11 +21,8 @@ _GO_TOGETHER = frozenset("preference feedback fact learning".split())
 do, goals are achieved, personal details may be sealed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Memories for one model call, the oldest first."""
-
-    members: tuple[Member, ...]
+Group = Sequence[Member]
+"""Memories for one model call, the oldest first."""
 
 
 def plan_groups(
@@ -50,7 +46,7 @@ def plan_groups(
             kind = "*" if member.type in _GO_TOGETHER else member.type
             alike[kind, member.origin].append(member)
     return [
-        Group(tuple(chunk))
+        chunk
         for found in alike.values()
         for near in ([found] if nearness is None else _clusters(found, nearness))
         for start in range(0, len(near), MAX_ORIGINALS)
@@ -91,23 +87,18 @@ def fit_together(type_: str, other: str) -> bool:
     return type_ == other or (type_ in _GO_TOGETHER and other in _GO_TOGETHER)
 
 
-def fingerprint(members: Iterable[tuple[UUID, str]]) -> bytes:
+def fingerprint(group: Group) -> bytes:
     """A digest that is equal for the same memories with the same contents, in any order."""
     digest = hashlib.sha256()
-    for memory_id, content in sorted(members, key=lambda pair: pair[0].int):
-        digest.update(memory_id.bytes)
-        digest.update(hashlib.sha256(content.encode()).digest())
+    for each in sorted(group, key=lambda each: each.memory_id.int):
+        digest.update(each.memory_id.bytes)
+        digest.update(hashlib.sha256(each.content.encode()).digest())
     return digest.digest()
-
-
-def group_fingerprint(group: Group) -> bytes:
-    """The fingerprint of a group."""
-    return fingerprint((each.memory_id, each.content) for each in group.members)
 
 
 def mark_of(
     tag: str, members: Iterable[Member], answered: Iterable[bytes] = ()
 ) -> ConsolidationMark:
     """The record of a tag after consolidation."""
-    left = [(each.memory_id, each.content) for each in members if tag in each.tags]
+    left = [each for each in members if tag in each.tags]
     return ConsolidationMark(tag, fingerprint(left), len(left), list(answered))

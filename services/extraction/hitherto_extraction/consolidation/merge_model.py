@@ -8,8 +8,7 @@ from datetime import tzinfo
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group
-from hitherto_extraction.consolidation.merging import Merge, accept
-from hitherto_extraction.consolidation.reply import read_reply
+from hitherto_extraction.consolidation.merging import Merges, accept, local_ids, read_reply
 from hitherto_extraction.consolidation.writing import source_words
 from hitherto_extraction.pipeline.embedding_loop import embed_or_leave
 from hitherto_extraction.pipeline.model_call import ask_for
@@ -52,14 +51,10 @@ class Background:
 class MergeProposals:
     """The result of a call: permitted merges, and the cost.
 
-    `dropped` counts the items that may not be written, `refused` those of them that say what no
-    original says. `embedded_by` names the model of the merges' vectors, `answered_by` the language
-    model.
+    `embedded_by` names the model of the merges' vectors, `answered_by` the language model.
     """
 
-    merges: Sequence[Merge]
-    dropped: int
-    refused: int
+    merges: Merges
     charges: Sequence[Charge]
     answered_by: str
     embedded_by: str
@@ -92,19 +87,19 @@ class MergeModel:
             temperature=self.temperature,
             max_tokens=self.max_tokens,
         )
-        shown = [memory.local_id for memory in prompt.batch.memories]
         reply = await ask_for(
             self.chat,
             prompt,
-            lambda text: read_reply(text, shown),
-            divisible=len(shown) >= _FEWEST_TO_HALVE,
+            lambda text: read_reply(text, group),
+            divisible=len(group) >= _FEWEST_TO_HALVE,
         )
         # Checking a merge against its originals reads every word of them.
-        accepted, dropped, refused = await in_thread(
-            accept, reply.answer, group, apart=background.apart, zone=background.zone
+        accepted = await in_thread(
+            accept, reply.answer, apart=background.apart, zone=background.zone
         )
         merges = [
-            replace(each, words=source_words(background.words, each.originals)) for each in accepted
+            replace(each, words=source_words(background.words, each.originals))
+            for each in accepted.items
         ]
         model = self.embedder.name
         # What stands in the merges, in one call.
@@ -124,14 +119,14 @@ class MergeModel:
         ]
         if made.calls:
             charges.append(self.prices.embedding_charge(model, made.calls, made.tokens))
-        return MergeProposals(merges, dropped, refused, charges, reply.model, model)
+        return MergeProposals(replace(accepted, items=merges), charges, reply.model, model)
 
 
 def build_prompt(group: Group, zone: tzinfo, *, temperature: float, max_tokens: int) -> Prompt:
     """The prompt for a group, whose members are `e1`, `e2`… in their order, with days of `zone`."""
     memories = [
-        PromptMemory(f"e{i}", each.type, each.content, each.valid_from, each.tags)
-        for i, each in enumerate(group.members, 1)
+        PromptMemory(name, each.type, each.content, each.valid_from, each.tags)
+        for name, each in local_ids(group).items()
     ]
     return Prompt(
         system=_SYSTEM,

@@ -1,10 +1,13 @@
-"""Decides which merges of a reply are permitted, and derives a merged memory from its originals.
+"""Reads which memories a reply merges, which of that is permitted, and what a merged memory is.
 
-Pure: a reply and rows in, a row out.
+The reply is untrusted: the shape of each item is checked, the originals it names, and that its
+words say what they say. Pure: a reply and rows in, a row out.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -12,17 +15,20 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group, fit_together
-from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.pipeline import trust
-from hitherto_extraction.pipeline.answer import MAX_LABELS
+from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS, MAX_LABELS
+from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.free_json import fits_struct
+from hitherto_extraction.pipeline.prompt import local_id
 from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.pipeline.updates import IMPORTANCE_STEP
+from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import CONFIDENCES, Memory
+from hitherto_shared.text.normalise import nfc
 
 _AGREEING = 3
 """Number of conversations that make a merged memory certain if they agree."""
@@ -32,49 +38,125 @@ _AGREEING = 3
 class Merge:
     """A statement that replaces several, before the originals are read again.
 
-    `words` are those of its sources. The vectors, of the content and of these words, are None if
-    the embedder was down.
+    `importance` is None if the model says none; `words` are those of its sources. The vectors, of
+    the content and of these words, are None if the embedder was down.
     """
 
     type: str
     content: str
     importance: float | None
-    originals: tuple[Member, ...]
+    originals: Group
     words: str = ""
     content_vector: Vector | None = None
     words_vector: Vector | None = None
 
 
-def accept(
-    merges: Merges, group: Group, *, apart: Mapping[UUID, Collection[UUID]], zone: tzinfo
-) -> tuple[list[Merge], int, int]:
-    """The permitted merges of a reply, and how many of its items were dropped.
+@dataclass(frozen=True, slots=True)
+class Merges:
+    """What a reply merges, how many of its items were dropped, and which part of these was refused.
 
-    The last number counts the dropped items whose statement holds a number that its originals lack,
-    or lacks one of theirs, is longer than all of them together, or reads as an instruction.
+    An item is refused if its statement holds a number that its originals lack, or lacks one of
+    theirs, is longer than all of them together, or reads as an instruction.
+    """
+
+    items: Sequence[Merge]
+    dropped: int
+    refused: int = 0
+
+
+def local_ids(group: Group) -> dict[str, Member]:
+    """The memories of a group by their ids in the prompt."""
+    return {f"e{i}": member for i, member in enumerate(group, 1)}
+
+
+def read_reply(text: str, group: Group) -> Merges:
+    """What a reply about a group merges.
+
+    Raises:
+        UnusableAnswer: There is no JSON object with a list of memories.
+    """
+    raws = _load(text)
+    most = len(group) // 2
+    dropped = max(0, len(raws) - most)
+    free = local_ids(group)
+    items: list[Merge] = []
+    for raw in raws[:most]:
+        originals, strange_ids = _originals(raw, free)
+        merge, spoilt = _merge(raw, originals)
+        dropped += strange_ids + spoilt
+        if merge is None:
+            dropped += 1
+            continue
+        free = {name: each for name, each in free.items() if each not in originals}
+        items.append(merge)
+    return Merges(items, dropped)
+
+
+def _load(text: str) -> list[Any]:
+    reply, wrapped = read_object(text, ("memories",))
+    if not isinstance(reply.get("memories"), list):
+        raise UnusableAnswer("the reply is not a JSON object with a list of memories")
+    if wrapped and not reply["memories"]:
+        # A reply of the wrong form is read for what it found, rather than taken to say that there
+        # is nothing.
+        raise UnusableAnswer("the reply is not bare JSON and says nothing")
+    found: list[Any] = reply["memories"]
+    return found
+
+
+def _originals(raw: Any, free: dict[str, Member]) -> tuple[Group, int]:
+    """The originals an item names that are there and still free, and how many are not."""
+    given = raw.get("merged") if isinstance(raw, dict) else None
+    if not isinstance(given, list):
+        return (), 0
+    named = dict.fromkeys(each for each in map(local_id, given) if each in free)
+    return tuple(free[each] for each in named), len(given) - len(named)
+
+
+def _merge(raw: Any, originals: Group) -> tuple[Merge | None, int]:
+    """What an item merges, if there is anything in it, and how many of its values were spoilt."""
+    if len(originals) < 2:
+        return None, 0
+    # The fields have the rules of a new memory's.
+    try:
+        answer = read_answer(json.dumps({"new_memories": [raw]}), messages=[], memories=[])
+    except (UnusableAnswer, RecursionError):
+        return None, 0
+    if not answer.new:
+        return None, 0
+    found = answer.new[0]
+    content = nfc(raw["content"]).strip()
+    if found.type in EVENT_TYPES and len(content) > MAX_EVENT_CHARACTERS:
+        return None, 0
+    said = raw.get("importance")
+    number = isinstance(said, int | float) and not isinstance(said, bool)
+    usable = number and (isinstance(said, int) or math.isfinite(said))
+    importance = found.importance if usable else None
+    return Merge(_type(found.type, originals), found.content, importance, originals), answer.dropped
+
+
+def accept(merges: Merges, *, apart: Mapping[UUID, Collection[UUID]], zone: tzinfo) -> Merges:
+    """The permitted ones of some merges; the others are dropped.
 
     `apart` names, for each memory, the merges that a person has taken it out of; two memories with
     one of them in common are not merged again. `zone` is the person's time zone.
     """
-    local = {f"e{i}": member for i, member in enumerate(group.members, 1)}
     found: list[Merge] = []
     dropped, refused = merges.dropped, 0
-    for item in merges.items:
-        originals = tuple(local[each] for each in item.merged)
-        merge = Merge(_type(item, originals), item.content, item.importance, originals)
+    for merge in merges.items:
         if not _faithful(merge, zone):
             refused += 1
-        elif _undone(originals, apart):
+        elif _undone(merge.originals, apart):
             dropped += 1
         else:
             found.append(merge)
-    return found, dropped + refused, refused
+    return Merges(found, dropped + refused, refused)
 
 
-def _type(item: MergedItem, originals: Sequence[Member]) -> str:
+def _type(said: str, originals: Group) -> str:
     """The model's type, if the originals' types permit it; else their most frequent type."""
-    if all(fit_together(item.type, each.type) for each in originals):
-        return item.type
+    if all(fit_together(said, each.type) for each in originals):
+        return said
     types = [each.type for each in originals]
     return max(types, key=lambda type_: (types.count(type_), -types.index(type_)))
 
@@ -97,7 +179,7 @@ def _undated(original: Member, zone: tzinfo) -> str:
     return original.content.replace(f"{said:%Y-%m-%d}", "").replace(f"{said:%Y-%m}", "")
 
 
-def _undone(originals: Sequence[Member], apart: Mapping[UUID, Collection[UUID]]) -> bool:
+def _undone(originals: Group, apart: Mapping[UUID, Collection[UUID]]) -> bool:
     seen: set[UUID] = set()
     for each in originals:
         merges = set(apart.get(each.memory_id, ()))

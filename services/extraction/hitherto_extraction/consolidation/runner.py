@@ -7,7 +7,7 @@ the job, so that the next attempt continues and counts nothing twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
@@ -75,21 +75,22 @@ def result_after(
     run: ConsolidationAttempt, answered: MergeProposals, written: Sequence[tuple[Merge, Member]]
 ) -> Result:
     """The job's result once the `written` ones of the proposed merges are committed."""
-    late = len(answered.merges) - len(written)
+    proposed = answered.merges
+    late = len(proposed.items) - len(written)
     counts = {
         "groups": 1,
         "merged": int(bool(written)),
         "created": len(written),
         "superseded": sum(len(merge.originals) for merge, _ in written),
-        "dropped": answered.dropped,
-        **({"refused_unfaithful": answered.refused} if answered.refused else {}),
+        "dropped": proposed.dropped,
+        **({"refused_unfaithful": proposed.refused} if proposed.refused else {}),
         **({"skipped_changed": late} if late else {}),
     }
     result = run.result.with_counts(counts).with_charges(list(answered.charges))
     return replace(
         result,
         memories_created=result.memories_created + len(written),
-        dropped_items=result.dropped_items + answered.dropped,
+        dropped_items=result.dropped_items + proposed.dropped,
         model=answered.answered_by,
     )
 
@@ -142,21 +143,22 @@ class Consolidation:
         connection: Connection,
         tenant_id: str,
         user_id: str | None,
-        wanted: ConsolidationTarget,
+        params: Mapping[str, object],
     ) -> dict[str, int]:
-        """What a run would send to the model now, by name; no model is called.
+        """What a job with these parameters would send to the model now; no model is called.
 
         `connection` is in a transaction of the caller, so no key is requested here. Without
         `user_id`, all users of the tenant count.
         """
+        wanted = self.wanted(params)
+        find = self._crowded_users(tenant_id, wanted)
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
         while True:
             if after is not None:
-                page, after = await self._page(connection, tenant_id, wanted, after)
+                page, after = await find(connection, after)
             for each in page:
-                scope = Scope(tenant_id, each)
-                user = connection.of(scope)
+                user = connection.of(Scope(tenant_id, each))
                 board = await read_board(user, wanted, threshold=self.threshold())
                 for name, number in (await board.counts(again=wanted.again)).items():
                     counts[name] += number
@@ -184,7 +186,8 @@ class Consolidation:
             if not await self._user(run, held.scope):
                 return
         else:
-            async for user_id in self._users(run):
+            find = self._crowded_users(held.tenant_id, run.wanted)
+            async for user_id in each_user(self.maintenance, find, seconds=_SECONDS):
                 try:
                     await self._user(run, Scope(held.tenant_id, user_id))
                 except _NotWanted:
@@ -196,22 +199,13 @@ class Consolidation:
             timeout=_SECONDS,
         )
 
-    def _users(self, run: ConsolidationAttempt) -> AsyncIterator[str]:
-        async def find(connection: Connection, after: str) -> PageOfUsers:
-            return await self._page(connection, run.held.tenant_id, run.wanted, after)
-
-        return each_user(self.maintenance, find, seconds=_SECONDS)
-
-    async def _page(
-        self, connection: Connection, tenant_id: str, wanted: ConsolidationTarget, after: str
-    ) -> PageOfUsers:
-        return await consolidation.find_crowded_users(
-            connection,
-            tenant_id,
-            tag=wanted.tag,
-            above=wanted.crowded_above,
-            after=after,
-            limit=_USERS,
+    @staticmethod
+    def _crowded_users(
+        tenant_id: str, wanted: ConsolidationTarget
+    ) -> Callable[[Connection, str], Awaitable[PageOfUsers]]:
+        tag, above = wanted.tag, wanted.crowded_above
+        return lambda connection, after: consolidation.find_crowded_users(
+            connection, tenant_id, tag=tag, above=above, after=after, limit=_USERS
         )
 
     async def _may_continue(
@@ -282,7 +276,7 @@ class Consolidation:
             answered = await self.asking.ask(group, background, wasted)
         except TooMuch as error:
             logger.info("the reply was cut off; splitting the group in two")
-            first, second = (Group(tuple(part)) for part in halves(group.members))
+            first, second = halves(group)
             await self._group(run, scope, board, first, [*wasted, *error.spent])
             await self._group(run, scope, board, second, ())
             return
@@ -317,7 +311,7 @@ class Consolidation:
             active = await active_model(user.connection)
             model = answered.embedded_by
             usable = model if active is None or active[0] == model else None
-            for merge in answered.merges:
+            for merge in answered.merges.items:
                 made = await write_merge(user, merge, model=usable, at=at, job_id=held.job_id)
                 if made is not None:
                     written.append((merge, made))
@@ -357,7 +351,7 @@ class Consolidation:
 async def _read(
     user: UserRows, board: TagReview, group: Group, wanted: ConsolidationTarget
 ) -> Background:
-    ids = [each.memory_id for each in group.members]
+    ids = [each.memory_id for each in group]
     apart = await consolidation.taken_apart(user, ids)
     if wanted.again:
         # A caller that names a tag wants it merged despite an earlier separation, once something

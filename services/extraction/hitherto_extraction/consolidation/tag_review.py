@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import (
     Group,
-    group_fingerprint,
+    fingerprint,
     mark_of,
     plan_groups,
 )
@@ -16,15 +16,11 @@ from hitherto_extraction.storage import consolidation
 from hitherto_extraction.storage.consolidation import ConsolidationMark, CrowdedTag, Member
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.offloading import end_if_given_up, in_thread_if_long
+from hitherto_shared.offloading import end_if_given_up, in_thread
 
 _FURTHER = 0.3
 """How much further apart than the same statement two may be that one sentence can say."""
 _MOST_ANSWERED = 200
-_WORK_OF_A_CHARACTER = 16
-"""The work of comparing a memory with others, in characters read."""
-_WORK_OF_A_MEMBER = 64
-"""The work of including a memory in the mark of a tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +80,15 @@ class TagReview:
 
     async def groups(self, tag: str) -> list[Group]:
         """The groups of a tag to ask about; their members count as taken from now on."""
-        return await in_thread_if_long(self._work(tag), self._groups, tag)
+        return await in_thread(self._groups, tag)
 
     def is_answered(self, tag: str, group: Group) -> bool:
         """Whether a model has looked at a group of a tag since it changed."""
-        return group_fingerprint(group) in self._answered[tag]
+        return fingerprint(group) in self._answered[tag]
 
     def answer(self, tag: str, group: Group) -> None:
         """Record that a model has looked at a group."""
-        self._answered[tag][group_fingerprint(group)] = None
+        self._answered[tag][fingerprint(group)] = None
 
     async def unchanged(self, crowded: CrowdedTag) -> bool:
         """Whether a tag is unchanged since the last consolidation."""
@@ -101,7 +97,7 @@ class TagReview:
 
     async def counts(self, *, again: bool) -> dict[str, int]:
         """The numbers of groups and their memories, and of unchanged tags."""
-        return await in_thread_if_long(sum(map(self._work, self._by_tag)), self._counts, again)
+        return await in_thread(self._counts, again)
 
     def replace(self, originals: Sequence[Member], merged: Member) -> None:
         """Replace the originals by a merged memory."""
@@ -133,17 +129,10 @@ class TagReview:
     def _sharing(self, member: Member) -> list[dict[UUID, Member]]:
         return [self._by_tag[tag] for tag in member.tags if tag in self._by_tag]
 
-    def _work(self, tag: str) -> int:
-        members = self._by_tag[tag].values()
-        return _WORK_OF_A_CHARACTER * sum(len(each.content) for each in members)
-
     async def _take_marks(self) -> None:
-        """Make the records of all tags that have changed, at once: each may be quick to make."""
-        if len(self._marks) == len(self._by_tag):
-            return
-        missing = self._by_tag.keys() - self._marks.keys()
-        work = _WORK_OF_A_MEMBER * sum(len(self._by_tag[tag]) for tag in missing)
-        await in_thread_if_long(work, self._mark_all, missing)
+        """Make the records of all tags that have changed."""
+        if missing := self._by_tag.keys() - self._marks.keys():
+            await in_thread(self._mark_all, missing)
 
     def _mark_all(self, tags: Iterable[str]) -> None:
         for tag in tags:
@@ -162,7 +151,7 @@ class TagReview:
     def _groups(self, tag: str) -> list[Group]:
         members = list(self._by_tag[tag].values())
         found = plan_groups(members, taken=self._taken, nearness=self._nearness.get(tag))
-        self._taken.update(each.memory_id for group in found for each in group.members)
+        self._taken.update(each.memory_id for group in found for each in group)
         return found
 
     def _counts(self, again: bool) -> dict[str, int]:
@@ -178,7 +167,7 @@ class TagReview:
                 if again or not self.is_answered(crowded.tag, group)
             ]
             counts["groups"] += len(groups)
-            counts["memories"] += sum(len(group.members) for group in groups)
+            counts["memories"] += sum(map(len, groups))
         return counts
 
 

@@ -64,15 +64,14 @@ async def write_merge(
     said = {} if encrypts else await read_words(user, made.memory.supersedes)
     words = source_words(said, merge.originals)
     await _store(user, made, words, merge, model)
-    merged_id = made.memory.memory_id
-    created = await editing.read_one(user, merged_id)
+    memory, merged_id = made.memory, made.memory.memory_id
     events = [
         ChangeEvent(
             "created",
             1,
             f"merged from {len(originals)} memories",
             merged_id,
-            new_status=created.memory.status,
+            new_status=memory.status,
         )
     ]
     for original in originals:
@@ -85,12 +84,12 @@ async def write_merge(
     return Member(
         memory_id=merged_id,
         version=1,
-        type=created.memory.type,
-        content=created.memory.content,
-        origin=created.memory.origin,
-        tags=created.memory.tags,
-        valid_from=created.memory.valid_from,
-        said_at=created.said_at,
+        type=memory.type,
+        content=memory.content,
+        origin=memory.origin,
+        tags=memory.tags,
+        valid_from=memory.valid_from,
+        said_at=made.said_at,
     )
 
 

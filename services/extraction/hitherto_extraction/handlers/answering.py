@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from hitherto_extraction.handlers.screening import Screening
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult, UserCall, once
+from hitherto_extraction.once import IdempotentOperation, UserCall, once
 from hitherto_extraction.pipeline.free_json import Path
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
@@ -80,15 +80,20 @@ class Answering:
         *,
         database: Database | None = None,
         seconds: float | None = None,
-    ) -> IdempotentResult[Made]:
-        """Make a change once, within the deadline; on `database` if it needs another role."""
-        return await once(
+    ) -> tuple[Made, str]:
+        """Make a change once, within the deadline; on `database` if it needs another role.
+
+        Returns:
+            The outcome, and the consistency token of its point in time.
+        """
+        outcome = await once(
             database or self.database,
             identity,
             work,
             timeout=seconds_left(context, seconds),
             trail=self.trail,
         )
+        return outcome.made, self.token(outcome.position)
 
     def admit(self, checks: Checks, user_id: str, request: Any) -> UserCall:
         """End the checks of a call about a user with that of its idempotency key.
@@ -112,8 +117,8 @@ class Answering:
         touched: Callable[[Made], Sequence[str]] | None = None,
         database: Database | None = None,
         seconds: float | None = None,
-    ) -> IdempotentResult[Made]:
-        """Make a change of one user's data once; see `IdempotentOperation`.
+    ) -> tuple[Made, str]:
+        """Make a change of one user's data once, as `change` does; see `IdempotentOperation`.
 
         The user's data key is at hand if sealed values are read or written.
 
@@ -130,12 +135,11 @@ class Answering:
             touched=None if touched is None else lambda made: {user_id: touched(made)},
         )
 
-        async def attempt() -> IdempotentResult[Made]:
-            return await self.change(
-                call.identity, work, context, database=database, seconds=seconds
-            )
-
-        return await with_keys(self.keys, [call.scope], attempt)
+        return await with_keys(
+            self.keys,
+            [call.scope],
+            lambda: self.change(call.identity, work, context, database=database, seconds=seconds),
+        )
 
     async def remove(
         self,
@@ -146,7 +150,7 @@ class Answering:
         touched: str,
         database: Database,
         seconds: float | None = None,
-    ) -> IdempotentResult[dict[str, int]]:
+    ) -> tuple[dict[str, int], str]:
         """Make a change that removes what `touched` names, and returns counts of it."""
 
         async def again(_: UserRows, ids: Sequence[str]) -> dict[str, int]:
@@ -167,10 +171,6 @@ class Answering:
     async def read(self, work: Callable[[Connection], Awaitable[Found]], context: Context) -> Found:
         """Read from the primary within the deadline."""
         return await self.database.run(work, timeout=seconds_left(context), repeatable=True)
-
-    async def note_read(self, user_id: str, context: Context) -> None:
-        """Record a read of this user's data in the audit log."""
-        await self.reads.note([user_id], timeout=seconds_left(context))
 
     def token(self, position: Position) -> str:
         """The consistency token of a point in time, for the caller's tenant."""

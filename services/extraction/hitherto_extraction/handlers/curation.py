@@ -18,7 +18,7 @@ from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.handlers.importing import MAX_IDS, read_ahead, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
 from hitherto_extraction.handlers.profile import ProfileCalls
-from hitherto_extraction.once import IdempotentResult, UserCall
+from hitherto_extraction.once import UserCall
 from hitherto_extraction.pipeline.embedding_charges import (
     CORRECTION,
     IMPORT,
@@ -29,7 +29,6 @@ from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.jobs import JobSignals
 from hitherto_extraction.storage import editing
-from hitherto_shared.consistency import Position
 from hitherto_shared.convert import EnumWords, memory_message
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.user_rows import UserRows
@@ -80,14 +79,14 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         )
         try:
             vectors = vectors_of(made.model, made.vectors[0])
-            outcome = await self._store(wanted, vectors, context, tell_near=True)
+            saved, token = await self._store(wanted, vectors, context, tell_near=True)
         finally:
             await paid.settle(SAVING, made.charges)
         return pb.SaveMemoryResponse(
-            memory=memory_message(outcome.made.memory),
-            deduplicated=outcome.made.deduplicated,
-            near=[memory_message(each) for each in outcome.made.near],
-            consistency_token=self.answering.token(outcome.position),
+            memory=memory_message(saved.memory),
+            deduplicated=saved.deduplicated,
+            near=[memory_message(each) for each in saved.near],
+            consistency_token=token,
         )
 
     async def StreamMemories(
@@ -95,19 +94,16 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
     ) -> pb.StreamMemoriesResponse:
         """Save any number of statements, independently."""
         reply = pb.StreamMemoriesResponse()
-        position: Position | None = None
 
         async def accept(item: tuple[SaveRequest | HithertoError, Vectors | None]) -> None:
-            nonlocal position
             wanted, vectors = item
             if isinstance(wanted, HithertoError):
                 raise wanted
             assert vectors is not None
-            outcome = await self._store(wanted, vectors, context)
-            position = outcome.position
-            reply.deduplicated_count += outcome.made.deduplicated
+            saved, reply.consistency_token = await self._store(wanted, vectors, context)
+            reply.deduplicated_count += saved.deduplicated
             if len(reply.memory_ids) < MAX_IDS:
-                reply.memory_ids.append(str(outcome.made.memory.memory_id))
+                reply.memory_ids.append(str(saved.memory.memory_id))
 
         paid = self.vectors
         unpaid: dict[Scope, Charge] = {}
@@ -147,8 +143,6 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             await settle()
         reply.saved_count, reply.rejected_count = taken.accepted, taken.rejected
         reply.errors.extend(taken.errors)
-        if position is not None:
-            reply.consistency_token = self.answering.token(position)
         return reply
 
     async def UpdateMemory(
@@ -182,10 +176,10 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             )
 
         try:
-            outcome = await self._carry(call, change, context)
+            carried, token = await self._carry(call, change, context)
         finally:
             await paid.settle(CORRECTION, made.charges)
-        return pb.UpdateMemoryResponse(**self._carried(outcome))
+        return pb.UpdateMemoryResponse(**_carried(carried, token))
 
     async def ForgetMemory(
         self, request: pb.ForgetMemoryRequest, context: Context
@@ -194,7 +188,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         sent, request = request, await self.answering.screened(request, context)
         checks, user_id, memory_id, reason = _named(request)
         call = self.answering.admit(checks, user_id, sent)
-        outcome = await self._carry(
+        carried, token = await self._carry(
             call,
             lambda user: carrying.forget(
                 user,
@@ -206,7 +200,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             ),
             context,
         )
-        return pb.ForgetMemoryResponse(**self._carried(outcome))
+        return pb.ForgetMemoryResponse(**_carried(carried, token))
 
     async def RestoreMemory(
         self, request: pb.RestoreMemoryRequest, context: Context
@@ -215,7 +209,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         sent, request = request, await self.answering.screened(request, context)
         checks, user_id, memory_id, reason = _named(request)
         call = self.answering.admit(checks, user_id, sent)
-        outcome = await self._change(
+        made, token = await self._change(
             call,
             lambda user: statuses.restore(
                 user, memory_id, reason=reason, actor=call.principal.subject
@@ -223,7 +217,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             context,
             database=self.removal,
         )
-        return pb.RestoreMemoryResponse(**self._reply(outcome))
+        return pb.RestoreMemoryResponse(memory=memory_message(made), consistency_token=token)
 
     async def ReviewMemory(
         self, request: pb.ReviewMemoryRequest, context: Context
@@ -235,7 +229,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         if decision is None and request.decision == 0:
             checks.add("decision", "is required: APPROVE or REJECT")
         call = self.answering.admit(checks, user_id, sent)
-        outcome = await self._change(
+        made, token = await self._change(
             call,
             lambda user: statuses.review(
                 user,
@@ -246,7 +240,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             ),
             context,
         )
-        return pb.ReviewMemoryResponse(**self._reply(outcome))
+        return pb.ReviewMemoryResponse(memory=memory_message(made), consistency_token=token)
 
     def _read(
         self,
@@ -294,7 +288,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         context: Context,
         *,
         tell_near: bool = False,
-    ) -> IdempotentResult[Saved]:
+    ) -> tuple[Saved, str]:
         saving, call = self.saving, wanted.call
 
         async def change(user: UserRows) -> Saved:
@@ -308,7 +302,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             saved = Saved(held.memory, deduplicated)
             return await saving.with_near(user, saved) if tell_near else saved
 
-        outcome = await self.answering.change_user(
+        made, token = await self.answering.change_user(
             call,
             change,
             again,
@@ -317,11 +311,11 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             touched=lambda saved: [str(saved.memory.memory_id)],
         )
         self.signals.wake()
-        return outcome
+        return made, token
 
     async def _carry(
         self, call: UserCall, change: Callable[[UserRows], Awaitable[Carried]], context: Context
-    ) -> IdempotentResult[Carried]:
+    ) -> tuple[Carried, str]:
         async def again(user: UserRows, ids: Sequence[str]) -> Carried:
             return await carrying.still_stating(user, UUID(ids[0]), self.saving.threshold())
 
@@ -333,21 +327,6 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             ids=lambda carried: [str(carried.memory.memory_id)],
         )
 
-    def _carried(self, outcome: IdempotentResult[Carried]) -> dict[str, Any]:
-        made = outcome.made
-        return {
-            "memory": memory_message(made.memory),
-            "also_states": map(_place, made.also_states),
-            "carried_along": map(_place, made.carried_along),
-            "consistency_token": self.answering.token(outcome.position),
-        }
-
-    def _reply(self, outcome: IdempotentResult[Memory]) -> dict[str, Any]:
-        return {
-            "memory": memory_message(outcome.made),
-            "consistency_token": self.answering.token(outcome.position),
-        }
-
     async def _change(
         self,
         call: UserCall,
@@ -355,7 +334,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         context: Context,
         *,
         database: Database | None = None,
-    ) -> IdempotentResult[Memory]:
+    ) -> tuple[Memory, str]:
         async def again(user: UserRows, ids: Sequence[str]) -> Memory:
             return (await editing.read_one(user, UUID(ids[0]))).memory
 
@@ -367,6 +346,15 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             ids=lambda memory: [str(memory.memory_id)],
             database=database,
         )
+
+
+def _carried(made: Carried, token: str) -> dict[str, Any]:
+    return {
+        "memory": memory_message(made.memory),
+        "also_states": map(_place, made.also_states),
+        "carried_along": map(_place, made.carried_along),
+        "consistency_token": token,
+    }
 
 
 def _place(place: carrying.Place) -> pb.AlsoStates:

@@ -16,6 +16,7 @@ from hitherto_extraction.documents.ingest import (
     postpone_expiry,
 )
 from hitherto_extraction.handlers.answering import Answering, checks_of
+from hitherto_extraction.handlers.incoming import may_be_read
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.jobs import JobSignals
 from hitherto_extraction.storage.documents import IncomingDocument
@@ -74,11 +75,10 @@ class DocumentIngestionCalls:
         async def again(user: UserRows, ids: Sequence[str]) -> IngestedBatch:
             return await ingested_again(user.connection, user.scope.tenant_id, ids)
 
-        outcome = await self.answering.change_user(
+        made, token = await self.answering.change_user(
             call, change, again, context, ids=IngestedBatch.ids, seconds=_STORING_SECONDS
         )
         self.signals.wake()
-        made, token = outcome.made, self.answering.token(outcome.position)
         job = None
         if made.job is not None:
             job = job_message(made.job, token if made.job.final else "")
@@ -98,7 +98,7 @@ class DocumentIngestionCalls:
         checks, user_id = checks_of(request)
         document_id = checks.uuid("document_id", request.document_id)
         call = self.answering.admit(checks, user_id, request)
-        outcome = await self.answering.remove(
+        made, token = await self.answering.remove(
             call,
             lambda user: delete_document(user, document_id),
             context,
@@ -106,23 +106,14 @@ class DocumentIngestionCalls:
             database=self.removal,
             seconds=_STORING_SECONDS,
         )
-        return pb.DeleteDocumentResponse(
-            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
-        )
+        return pb.DeleteDocumentResponse(counts=made, consistency_token=token)
 
 
 def read_documents(
     checks: Checks, documents: Sequence[document_pb2.Document]
 ) -> list[IncomingDocument]:
     """The documents of a batch, each source once."""
-    if not documents:
-        checks.add("documents", "must hold at least one document")
-    if len(documents) > MAX_DOCUMENTS:
-        checks.add(
-            "documents",
-            f"must hold at most {MAX_DOCUMENTS} documents, this holds {len(documents)}: send them "
-            "in several calls",
-        )
+    if not may_be_read(checks, "documents", "document", documents, MAX_DOCUMENTS):
         return []
     found: list[IncomingDocument] = []
     places: dict[tuple[str, str], int] = {}

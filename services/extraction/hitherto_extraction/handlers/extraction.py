@@ -26,7 +26,7 @@ from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.jobs import JobFilter, JobSignals
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal
-from hitherto_shared.consistency import Position, current_position
+from hitherto_shared.consistency import current_position
 from hitherto_shared.convert import (
     JOB_STATE,
     entity_message,
@@ -106,10 +106,8 @@ class ExtractionHandlers(
     ) -> pb.StreamTranscriptsResponse:
         """Accept any number of transcripts, independently."""
         reply = pb.StreamTranscriptsResponse()
-        position: Position | None = None
 
         async def accept(sent: pb.StreamTranscriptsRequest) -> None:
-            nonlocal position
             checks = Checks()
             request = await self.answering.screened(sent, context)
             transcript = await in_thread(read_one_transcript, checks, request, sent)
@@ -120,7 +118,7 @@ class ExtractionHandlers(
                 timeout=seconds_left(context),
             )
             self.signals.wake()
-            position = accepted.position
+            reply.consistency_token = self._token(accepted)
             reply.known_count += accepted.known
             if len(reply.job_ids) < MAX_IDS:
                 reply.job_ids.extend(str(job.job_id) for job in accepted.jobs)
@@ -128,8 +126,6 @@ class ExtractionHandlers(
         taken = await take_all(aiter(request_iterator), accept)
         reply.accepted_count, reply.rejected_count = taken.accepted, taken.rejected
         reply.errors.extend(taken.errors)
-        if position is not None:
-            reply.consistency_token = self.answering.token(position)
         return reply
 
     async def PreviewExtraction(

@@ -33,20 +33,30 @@ _WithTranscript = extraction_service_pb2.PreviewExtractionRequest | (
 _MAX_CONTEXT_ITEMS = 200
 
 
+def may_be_read(
+    checks: Checks,
+    field: str,
+    what: str,
+    items: Sequence[object],
+    most: int,
+    *,
+    rest: str = "send them in several calls",
+) -> bool:
+    """Whether a list has no more items than `most`; an empty one is a violation too."""
+    if not items:
+        checks.add(field, f"must hold at least one {what}")
+    if len(items) > most:
+        checks.add(field, f"must hold at most {most} {what}s, this holds {len(items)}: {rest}")
+    return len(items) <= most
+
+
 def read_transcripts(
     checks: Checks,
     transcripts: Sequence[conversation_pb2.Transcript],
     sent: Sequence[conversation_pb2.Transcript],
 ) -> list[IncomingTranscript]:
     """The transcripts of a batch, without secrets, and as they were sent."""
-    if not transcripts:
-        checks.add("transcripts", "must hold at least one transcript")
-    if len(transcripts) > MAX_TRANSCRIPTS:
-        checks.add(
-            "transcripts",
-            f"must hold at most {MAX_TRANSCRIPTS} transcripts, this holds {len(transcripts)}: "
-            "send them in several calls",
-        )
+    if not may_be_read(checks, "transcripts", "transcript", transcripts, MAX_TRANSCRIPTS):
         return []
     return [
         read_transcript(checks, f"transcripts[{i}]", transcript, sent[i])
@@ -99,14 +109,8 @@ def read_messages(
     `messages` are without secrets, and `sent` are the same as they were sent. Ids follow from what
     is stored, so that none of them tells anything of a secret.
     """
-    if not messages:
-        checks.add(field, "must hold at least one message")
-    if len(messages) > MAX_MESSAGES:
-        checks.add(
-            field,
-            f"must hold at most {MAX_MESSAGES} messages, this holds {len(messages)}: send the "
-            "rest with the same conversation_id afterwards",
-        )
+    rest = "send the rest with the same conversation_id afterwards"
+    if not may_be_read(checks, field, "message", messages, MAX_MESSAGES, rest=rest):
         return []
     found: list[IncomingMessage] = []
     places: dict[str, int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -23,9 +23,8 @@ from hitherto_extraction.reembedding.phases import ReembeddingStatus
 from hitherto_extraction.rollback.merges import undo
 from hitherto_extraction.rollback.source import RollbackTarget, roll_back
 from hitherto_extraction.storage import usage
-from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.storage.usage import UsageFilter, UsageTotals
-from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
+from hitherto_extraction.upkeep.schedules import CONSOLIDATION, DECAY, RETENTION, Schedules
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.consistency import Position, current_position
 from hitherto_shared.convert import EnumWords, job_message, memory_message, timestamp
@@ -33,7 +32,6 @@ from hitherto_shared.database.faults import Tolerated
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.registry import Embedders
-from hitherto_shared.models import Job
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import tag_key
 from hitherto_shared.validation import Checks
@@ -81,14 +79,10 @@ class MaintenanceHandlers(WebhookCalls):
         """Merge similar memories, of all users or of one, under all tags or one."""
         checks = Checks()
         named = checks.identifier("tag", request.tag, required=False)
-        user_id, identity = self._admit(checks, request)
-        work = self.upkeep.consolidate(
-            current_call().principal.tenant_id,
-            user_id=user_id,
-            tag=tag_key(named) or named or None,
-            dry_run=request.dry_run,
-        )
-        return pb.ConsolidateResponse(**await self._start(identity, work, context))
+        tag = tag_key(named) or named
+        asked = {"asked": True, **({"tag": tag} if tag else {}), "dry_run": request.dry_run}
+        made = await self._start(checks, request, context, CONSOLIDATION, asked)
+        return pb.ConsolidateResponse(**made)
 
     async def UndoConsolidation(
         self, request: pb.UndoConsolidationRequest, context: Context
@@ -97,7 +91,7 @@ class MaintenanceHandlers(WebhookCalls):
         checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         call = self.answering.admit(checks, user_id, request)
-        outcome = await self.answering.change_user(
+        made, token = await self.answering.change_user(
             call,
             lambda user: undo(user, memory_id, actor=call.principal.subject),
             lambda user, ids: read_originals(user, [UUID(each) for each in ids]),
@@ -106,19 +100,22 @@ class MaintenanceHandlers(WebhookCalls):
             database=self.removal,
         )
         return pb.UndoConsolidationResponse(
-            memories=[memory_message(each) for each in outcome.made],
-            consistency_token=self.answering.token(outcome.position),
+            memories=[memory_message(each) for each in made], consistency_token=token
         )
 
     async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
         """Archive memories by the rules of decay, for all users or one."""
-        return pb.RunDecayResponse(**await self._run(request, context, DECAY))
+        asked = {"dry_run": request.dry_run}
+        return pb.RunDecayResponse(**await self._start(Checks(), request, context, DECAY, asked))
 
     async def RunRetention(
         self, request: pb.RunRetentionRequest, context: Context
     ) -> pb.RunRetentionResponse:
         """Delete items past their retention, for all users or one."""
-        return pb.RunRetentionResponse(**await self._run(request, context, RETENTION))
+        made = await self._start(
+            Checks(), request, context, RETENTION, {"dry_run": request.dry_run}
+        )
+        return pb.RunRetentionResponse(**made)
 
     async def Reembed(self, request: pb.ReembedRequest, context: Context) -> pb.ReembedResponse:
         """Take a step of re-embedding, and report its state."""
@@ -350,7 +347,7 @@ class MaintenanceHandlers(WebhookCalls):
                 ),
             )
 
-        outcome = await self.answering.remove(
+        made, token = await self.answering.remove(
             call,
             change,
             context,
@@ -358,36 +355,23 @@ class MaintenanceHandlers(WebhookCalls):
             database=self.removal,
             seconds=_ROLLBACK_SECONDS,
         )
-        return pb.RollbackSourceResponse(
-            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
-        )
+        return pb.RollbackSourceResponse(counts=made, consistency_token=token)
 
-    async def _run(
-        self, request: pb.RunDecayRequest | pb.RunRetentionRequest, context: Context, kind: str
-    ) -> dict[str, Any]:
-        user_id, identity = self._admit(Checks(), request)
-        work = self.upkeep.start(
-            kind, current_call().principal.tenant_id, user_id=user_id, dry_run=request.dry_run
-        )
-        return await self._start(identity, work, context)
-
-    def _admit(
+    async def _start(
         self,
         checks: Checks,
         request: pb.RunDecayRequest | pb.RunRetentionRequest | pb.ConsolidateRequest,
-    ) -> tuple[str | None, Identity | None]:
-        """The user, None for all users of the tenant, and the caller with its key."""
-        user_id = checks.identifier("user_id", request.user_id, required=False) or None
-        return user_id, self.answering.identity(checks, request)
-
-    async def _start(
-        self, identity: Identity | None, work: IdempotentOperation[Job], context: Context
+        context: Context,
+        kind: str,
+        asked: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Start upkeep; returns the fields of the reply."""
-        outcome = await self.answering.change(
+        """Start upkeep of the user that a request names, or of all; the fields of the reply."""
+        user_id = checks.identifier("user_id", request.user_id, required=False) or None
+        identity = self.answering.identity(checks, request)
+        work = self.upkeep.start(kind, current_call().principal.tenant_id, user_id, asked)
+        job, token = await self.answering.change(
             identity, work, context, database=self.maintenance, seconds=_COUNTING_SECONDS
         )
-        job, token = outcome.made, self.answering.token(outcome.position)
         return {
             "job": job_message(job, token if job.final else ""),
             "counts": job.params.get("counts", {}),

@@ -196,7 +196,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
                 await sweep_postings(user)
             return {name: count + before[name] for name, count in counts.items()}
 
-        outcome = await self.answering.remove(
+        counts, token = await self.answering.remove(
             call,
             delete,
             context,
@@ -204,9 +204,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             database=self.removal,
             seconds=left(),
         )
-        return pb.DeleteConversationResponse(
-            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
-        )
+        return pb.DeleteConversationResponse(counts=counts, consistency_token=token)
 
     async def GetUserSettings(
         self, request: pb.GetUserSettingsRequest, context: Context
@@ -220,7 +218,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             user = connection.of(scope)
             return await read_settings(user, self.installation), await is_erased(user)
 
-        await self.answering.note_read(user_id, context)
+        await self.answering.reads.note([user_id], timeout=seconds_left(context))
         found, erased = await self.answering.read(read, context)
         return pb.GetUserSettingsResponse(user_settings=_settings_message(found, erased=erased))
 
@@ -250,10 +248,9 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         async def again(user: UserRows, _ids: Sequence[str]) -> UserSettings:
             return await read_settings(user, installation)
 
-        outcome = await self.answering.change_user(call, change, again, context)
+        made, token = await self.answering.change_user(call, change, again, context)
         return pb.UpdateUserSettingsResponse(
-            user_settings=_settings_message(outcome.made),
-            consistency_token=self.answering.token(outcome.position),
+            user_settings=_settings_message(made), consistency_token=token
         )
 
     async def ListAuditEvents(

@@ -77,11 +77,8 @@ class ProfileCalls:
             found, _ = await profiles.read_profile(user)
             return found
 
-        outcome = await self.answering.change_user(call, change, again, context)
-        return pb.UpdateProfileResponse(
-            profile=profile_message(outcome.made),
-            consistency_token=self.answering.token(outcome.position),
-        )
+        made, token = await self.answering.change_user(call, change, again, context)
+        return pb.UpdateProfileResponse(profile=profile_message(made), consistency_token=token)
 
     async def RecordFeedback(
         self, request: pb.RecordFeedbackRequest, context: Context
@@ -112,7 +109,7 @@ class ProfileCalls:
                     moved.append(known[name[0], name[1]])
             return FeedbackEffects(moved, memory_ids)
 
-        outcome = await self.answering.change_user(
+        made, token = await self.answering.change_user(
             call,
             change,
             again,
@@ -121,9 +118,9 @@ class ProfileCalls:
             touched=lambda moved: [str(each) for each in moved.memory_ids],
         )
         return pb.RecordFeedbackResponse(
-            preferences=[preference_message(found) for found in outcome.made.preferences],
-            memory_ids=[str(memory_id) for memory_id in outcome.made.memory_ids],
-            consistency_token=self.answering.token(outcome.position),
+            preferences=[preference_message(found) for found in made.preferences],
+            memory_ids=[str(memory_id) for memory_id in made.memory_ids],
+            consistency_token=token,
         )
 
 

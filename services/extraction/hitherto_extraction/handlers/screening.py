@@ -21,7 +21,7 @@ from hitherto_shared.metrics import SECRETS_REDACTED
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.normalise import unusable_characters
-from hitherto_shared.text.redaction import anchors_in, redact_named
+from hitherto_shared.text.redaction import Redacted, anchors_in, redact_named
 
 WORDS: Mapping[str, Sequence[str]] = {
     "Message": ("name", "content"),
@@ -97,7 +97,7 @@ def _parts(request: Any) -> list[tuple[str, Message]]:
 
 
 def _with_secrets(parts: Sequence[tuple[str, Message]]) -> list[tuple[str, Message]]:
-    return [(user_id, part) for user_id, part in parts if any(_changes(part))]
+    return [(user_id, part) for user_id, part in parts if any(_secrets(part))]
 
 
 def _redacted(request: Sent, handlings: Mapping[str, str]) -> Sent:
@@ -106,29 +106,12 @@ def _redacted(request: Sent, handlings: Mapping[str, str]) -> Sent:
     names: Counter[str] = Counter()
     for user_id, part in _parts(copy):
         if handlings.get(user_id, "off") != "off":
-            for change in list(_changes(part)):
-                change.make()
-                names.update(change.names)
+            for words, redacted in list(_secrets(part)):
+                words.become(redacted.text)
+                names.update(redacted.names)
     for name, count in names.items():
         SECRETS_REDACTED.labels(name).inc(count)
     return copy
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A text that has secrets: where it stands, what is left of it, and what they were."""
-
-    holder: Any
-    place: str | int
-    text: str
-    names: Sequence[str]
-
-    def make(self) -> None:
-        """Put what is left in its place."""
-        if isinstance(self.place, int):
-            self.holder[self.place] = self.text
-        else:
-            setattr(self.holder, self.place, self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +123,22 @@ class _Words:
     text: str
     name: str = ""
 
+    def become(self, text: str) -> None:
+        """Put another text in its place."""
+        if isinstance(self.place, int):
+            self.holder[self.place] = text
+        else:
+            setattr(self.holder, self.place, text)
 
-def _changes(message: Any) -> Iterator[_Change]:
-    """What is to be redacted in a message and those within."""
+
+def _secrets(message: Any) -> Iterator[tuple[_Words, Redacted]]:
+    """The texts with secrets in a message and those within, and what is left of each."""
     words = list(_words(message))
     anchors = anchors_in("\n".join([each.text for each in words]))
     for each in words:
         redacted = redact_named(each.name, each.text, anchors)
         if redacted.names:
-            yield _Change(each.holder, each.place, redacted.text, redacted.names)
+            yield each, redacted
 
 
 def _words(message: Any) -> Iterator[_Words]:

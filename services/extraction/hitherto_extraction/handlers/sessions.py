@@ -10,7 +10,7 @@ from google.protobuf.struct_pb2 import Struct
 from hitherto.v1 import conversation_pb2, session_service_pb2_grpc
 from hitherto.v1 import session_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering, checks_of
-from hitherto_extraction.once import IdempotentResult, UserCall
+from hitherto_extraction.once import UserCall
 from hitherto_extraction.sessions import (
     DECISIONS,
     Decision,
@@ -55,7 +55,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             _recent_items(checks, request.recent_items),
         )
         call = self._answering.admit(checks, user_id, sent)
-        outcome = await self._answering.change_user(
+        made, token = await self._answering.change_user(
             call,
             lambda user: update_session(user, session_id, update, self._rules),
             lambda user, ids: read_session(user, ids[0]),
@@ -63,10 +63,10 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             ids=lambda session: [session.session_id],
         )
         return pb.UpdateSessionResponse(
-            session_id=outcome.made.session_id,
-            context=struct(outcome.made.context),
-            recent_items=context_items(outcome.made.recent_items),
-            consistency_token=self._answering.token(outcome.position),
+            session_id=made.session_id,
+            context=struct(made.context),
+            recent_items=context_items(made.recent_items),
+            consistency_token=token,
         )
 
     async def AddPendingAction(
@@ -86,11 +86,11 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         async def change(user: UserRows) -> PendingAction:
             return await add_action(user, proposal, memory_enabled=self._rules.memory_enabled)
 
-        outcome = await self._act(call, change, context)
+        made, token = await self._act(call, change, context)
         return pb.AddPendingActionResponse(
-            pending_action=pending_action_message(outcome.made),
-            session_id=outcome.made.session_id,
-            consistency_token=self._answering.token(outcome.position),
+            pending_action=pending_action_message(made),
+            session_id=made.session_id,
+            consistency_token=token,
         )
 
     async def ResolvePendingAction(
@@ -110,10 +110,9 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         async def change(user: UserRows) -> PendingAction:
             return await resolve_action(user, decision, memory_enabled=self._rules.memory_enabled)
 
-        outcome = await self._act(call, change, context)
+        made, token = await self._act(call, change, context)
         return pb.ResolvePendingActionResponse(
-            pending_action=pending_action_message(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
+            pending_action=pending_action_message(made), consistency_token=token
         )
 
     async def _act(
@@ -121,7 +120,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         call: UserCall,
         change: Callable[[UserRows], Awaitable[PendingAction]],
         context: Context,
-    ) -> IdempotentResult[PendingAction]:
+    ) -> tuple[PendingAction, str]:
         """Change an action, once."""
         return await self._answering.change_user(
             call,

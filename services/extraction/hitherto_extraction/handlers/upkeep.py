@@ -4,88 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.once import IdempotentOperation
-from hitherto_extraction.pipeline.crowded_tags import KIND as CONSOLIDATION
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.enqueueing import JobQueue, enqueue_done
 from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Job, Scope
 
-Count = Callable[[Connection], Awaitable[Mapping[str, int]]]
-
-
-class CountableUpkeep(Protocol):
-    """Upkeep that can report what it would do."""
-
-    async def count(
-        self, connection: Connection, tenant_id: str, user_id: str | None
-    ) -> dict[str, int]:
-        """What a run would do now, by name."""
-        ...
+Count = Callable[[Connection, str, str | None, Mapping[str, Any]], Awaitable[Mapping[str, int]]]
+"""What a run would do now, by name: for a tenant, a user or None for all, and the parameters."""
 
 
 @dataclass(eq=False)
 class UpkeepOnDemand:
-    """Starts upkeep of one user's data, or of a tenant's.
+    """Starts upkeep of one user's data, or of a tenant's; `counting` is by the kind of upkeep."""
 
-    With `dry_run` the job has already ended when it is created: its result holds the counts of
-    what a run would do, and nothing else changes. Counts that are available at once are in the
-    parameters of the job.
-    """
-
-    kinds: Mapping[str, CountableUpkeep]
-    consolidation: Consolidation
+    counting: Mapping[str, Count]
     queue: JobQueue
 
     def start(
-        self, kind: str, tenant_id: str, *, user_id: str | None, dry_run: bool
+        self, kind: str, tenant_id: str, user_id: str | None, asked: Mapping[str, Any]
     ) -> IdempotentOperation[Job]:
-        """A call of RunDecay or RunRetention."""
+        """Queue a job with the parameters `asked`.
 
-        async def count(connection: Connection) -> Mapping[str, int]:
-            return await self.kinds[kind].count(connection, tenant_id, user_id)
-
-        return self._starting(kind, tenant_id, user_id, count, {"dry_run": dry_run})
-
-    def consolidate(
-        self, tenant_id: str, *, user_id: str | None, tag: str | None, dry_run: bool
-    ) -> IdempotentOperation[Job]:
-        """A call of Consolidate. Counting calls no model."""
-        asked = {"asked": True, **({} if tag is None else {"tag": tag}), "dry_run": dry_run}
-
-        async def count(connection: Connection) -> Mapping[str, int]:
-            return await self.consolidation.count(
-                connection, tenant_id, user_id, self.consolidation.wanted(asked)
-            )
-
-        return self._starting(CONSOLIDATION, tenant_id, user_id, count, asked)
-
-    def _starting(
-        self, kind: str, tenant_id: str, user_id: str | None, count: Count, asked: Mapping[str, Any]
-    ) -> IdempotentOperation[Job]:
+        With `dry_run` among them, the job has already ended when it is created: its result holds
+        the counts of what a run would do, and nothing else changes. Counts that are available at
+        once are in the parameters of the job. Counting calls no model.
+        """
         dry_run = asked["dry_run"]
 
         async def change(connection: Connection) -> Job:
+            counts: Mapping[str, int] = {}
             if user_id is not None:
                 await users.hold_off_erase(connection.of(Scope(tenant_id, user_id)))
-            counts = await count(connection) if dry_run or user_id is not None else {}
+            if dry_run or user_id is not None:
+                counts = await self.counting[kind](connection, tenant_id, user_id, asked)
             params = {**asked, "counts": counts}
-            if dry_run:
-                return await enqueue_done(
-                    connection,
-                    tenant_id,
-                    kind,
-                    user_id=user_id,
-                    params=params,
-                    result={"counts": counts},
+            if not dry_run:
+                return await self.queue.enqueue(
+                    connection, tenant_id, kind, user_id=user_id, params=params
                 )
-            return await self.queue.enqueue(
-                connection, tenant_id, kind, user_id=user_id, params=params
+            return await enqueue_done(
+                connection,
+                tenant_id,
+                kind,
+                user_id=user_id,
+                params=params,
+                result={"counts": counts},
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> Job:

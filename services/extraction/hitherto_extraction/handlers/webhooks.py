@@ -94,7 +94,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         async def again(connection: Connection, ids: Sequence[str]) -> tuple[StoredWebhook, str]:
             return await _found(connection, tenant, UUID(ids[0])), ""
 
-        outcome = await self.answering.change(
+        (webhook, shown), token = await self.answering.change(
             identity,
             IdempotentOperation(
                 change,
@@ -104,11 +104,8 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
             ),
             context,
         )
-        webhook, shown = outcome.made
         return pb.CreateWebhookResponse(
-            webhook=_webhook_message(webhook),
-            secret=shown,
-            consistency_token=self.answering.token(outcome.position),
+            webhook=_webhook_message(webhook), secret=shown, consistency_token=token
         )
 
     async def _why_not(self, url: str) -> str | None:
@@ -161,7 +158,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         async def again(_connection: Connection, _ids: Sequence[str]) -> None:
             """It is deleted."""
 
-        outcome = await self.answering.change(
+        _, token = await self.answering.change(
             identity,
             IdempotentOperation(
                 change, ids=lambda _: [str(webhook_id)], again=again, users=lambda _: []
@@ -169,7 +166,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
             context,
             database=self.webhooks.removal,
         )
-        return pb.DeleteWebhookResponse(consistency_token=self.answering.token(outcome.position))
+        return pb.DeleteWebhookResponse(consistency_token=token)
 
     async def ListWebhookDeliveries(
         self, request: pb.ListWebhookDeliveriesRequest, context: Context
@@ -237,7 +234,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         async def again(_connection: Connection, ids: Sequence[str]) -> int:
             return int(ids[1])
 
-        outcome = await self.answering.change(
+        made, token = await self.answering.change(
             identity,
             IdempotentOperation(
                 change,
@@ -248,9 +245,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
             context,
         )
         self.webhooks.loop.wake()
-        return pb.RetryWebhookDeliveryResponse(
-            retried=outcome.made, consistency_token=self.answering.token(outcome.position)
-        )
+        return pb.RetryWebhookDeliveryResponse(retried=made, consistency_token=token)
 
 
 async def _found(connection: Connection, tenant_id: str, webhook_id: UUID) -> StoredWebhook:

@@ -95,20 +95,16 @@ class UpdatedItem:
 
 @dataclass(frozen=True, slots=True)
 class ClosedItem:
-    """A known memory that is contradicted, or an achieved goal, and the new item responsible."""
+    """A known memory that is contradicted, an achieved goal, or what the user asks to forget.
 
-    cited: Cited
-    memory: str
-    by: int | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ForgottenItem:
-    """What the user asks not to remember: a known memory, or else a new item, by its index."""
+    `by` is the index of the new item responsible. What is to be forgotten may be a new item as
+    well, at the index `new`.
+    """
 
     cited: Cited
     memory: str = ""
+    by: int | None = None
+    reason: str = ""
     new: int | None = None
 
 
@@ -141,7 +137,7 @@ class Answer:
     updated: Sequence[UpdatedItem] = ()
     contradicted: Sequence[ClosedItem] = ()
     achieved: Sequence[ClosedItem] = ()
-    forgotten: Sequence[ForgottenItem] = ()
+    forgotten: Sequence[ClosedItem] = ()
     profile: Sequence[ProfileItem] = ()
     summary: Mapping[str, Any] | None = None
     dropped: int = 0

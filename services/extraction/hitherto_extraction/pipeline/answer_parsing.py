@@ -19,7 +19,6 @@ from hitherto_extraction.pipeline.answer import (
     Answer,
     Cited,
     ClosedItem,
-    ForgottenItem,
     NewItem,
     ProfileItem,
     UpdatedItem,
@@ -220,14 +219,14 @@ class _Check:
         cited = self.cited(f"{how}[{number}]", raw)
         return ClosedItem(cited, memory, by, text_of(raw.get("reason"))[:500])
 
-    def forgotten_item(self, new_count: int, number: int, raw: Any) -> ForgottenItem | None:
+    def forgotten_item(self, new_count: int, number: int, raw: Any) -> ClosedItem | None:
         new = raw.get("new") if isinstance(raw, dict) and not raw.get("id") else None
         cited = f"forgotten_memories[{number}]"
         if _is_index(new, new_count):
             self.formed += 1
-            return ForgottenItem(self.cited(cited, raw), new=new)
+            return ClosedItem(self.cited(cited, raw), new=new)
         memory = self._known(raw, "forgotten_memories")
-        return None if memory is None else ForgottenItem(self.cited(cited, raw), memory)
+        return None if memory is None else ClosedItem(self.cited(cited, raw), memory)
 
     def profile_item(self, number: int, raw: Any) -> ProfileItem | None:
         if not isinstance(raw, dict) or not isinstance(raw.get("path"), str):

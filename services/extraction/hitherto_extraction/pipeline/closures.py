@@ -21,10 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from hitherto_extraction.pipeline.answer import Cited, ClosedItem, ForgottenItem
+from hitherto_extraction.pipeline.answer import Cited, ClosedItem
 from hitherto_extraction.pipeline.draft import Draft, may_change
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
-from hitherto_extraction.pipeline.operations import Closure, Creation
+from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.quotes import contains
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
@@ -42,12 +42,13 @@ _BESIDE = "both stand"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A permitted ending: the memory, the words for it, and what carries it out."""
+    """A permitted ending: what the reply says, the memory, the words for it, and how it is made."""
 
-    cited: Cited
+    item: ClosedItem
     known: CurrentMemory
+    evidence: Evidence
+    carry_out: Callable[[Draft, Ending], None]
     successor: UUID | None
-    carry_out: Callable[[Draft], None]
 
 
 def withhold(draft: Draft) -> None:
@@ -87,72 +88,77 @@ def collect(draft: Draft) -> list[Ending]:
     The others are refused.
     """
     answer = draft.situation.answer
-    found = [
-        *(_contradiction(draft, item) for item in answer.contradicted),
-        *(_achievement(draft, item) for item in answer.achieved),
-        *(_forgetting(draft, item) for item in answer.forgotten),
-    ]
+    found: list[Ending | None] = []
+    for item in answer.contradicted:
+        known, successor = draft.current(item.memory), _successor(draft, item)
+        if known is None or successor == known.memory_id or not _waits(draft, successor):
+            found.append(_ending(draft, item, known, _contradict, successor))
+        # Or else it challenges the memory.
+    for item in answer.achieved:
+        known = draft.current(item.memory)
+        if known is None or known.status != "achieved":
+            found.append(_ending(draft, item, known, _achieve))
+        # Or else it was known: that costs nothing, and is no mistake.
+    for item in answer.forgotten:
+        stated = _stated(draft, item.new)
+        if draft.creation_of(stated) is None:
+            found.append(_ending(draft, item, draft.current(item.memory, stated), _forget))
+        # Or else `withhold` has decided.
     return [each for each in found if each is not None]
 
 
 def close(draft: Draft, ending: Ending) -> None:
     """Carry out one ending, unless an earlier one of the reply has changed its subject."""
     try:
-        ending.carry_out(draft)
+        ending.carry_out(draft, ending)
     except ChangeRefused as refused:
-        draft.refuse(ending.cited.item, refused.reason, ending.known)
+        draft.refuse(ending.item.cited.item, refused.reason, ending.known)
 
 
 def set_aside(draft: Draft, ending: Ending, why: str) -> None:
     """Refuse an ending that exceeds the limit on changes."""
-    linked = draft.link(ending.successor, ending.known)
-    draft.refuse(ending.cited.item, why, ending.known, _BESIDE if linked else "nothing changes")
+    _refuse(draft, ending.item.cited, ending.known, why, ending.successor)
 
 
-def _read(
+def _refuse(
+    draft: Draft, cited: Cited, known: CurrentMemory, why: str, successor: UUID | None
+) -> None:
+    """Refuse an ending, and let its successor, if there is one, stand beside the memory."""
+    linked = draft.link(successor, known)
+    draft.refuse(cited.item, why, known, _BESIDE if linked else "nothing changes")
+
+
+def _ending(
     draft: Draft,
-    cited: Cited,
+    item: ClosedItem,
     known: CurrentMemory | None,
-    read: Callable[[CurrentMemory], Ending],
+    carry_out: Callable[[Draft, Ending], None],
     successor: UUID | None = None,
 ) -> Ending | None:
     """The ending of a memory; None if it is refused. Without evidence, the successor stands."""
     if known is None:
-        draft.refuse(cited.item, "refused_unknown", None)
+        draft.refuse(item.cited.item, "refused_unknown", None)
         return None
     try:
-        return read(known)
-    except ChangeRefused as refused:
-        linked = refused.reason != "refused_by_trust" and draft.link(successor, known)
-        draft.refuse(cited.item, refused.reason, known, _BESIDE if linked else "nothing changes")
-        return None
-
-
-def _evidence(draft: Draft, cited: Cited, known: CurrentMemory) -> Evidence:
-    evidence = draft.situation.witnesses.for_change(cited)
-    if not may_change(evidence, known):
-        raise ChangeRefused("refused_by_trust")
-    return evidence
-
-
-def _contradiction(draft: Draft, item: ClosedItem) -> Ending | None:
-    known, successor = draft.current(item.memory), _successor(draft, item)
-    if known is not None and successor != known.memory_id and _waits(draft, successor):
-        # It challenges the memory.
-        return None
-
-    def read(known: CurrentMemory) -> Ending:
-        evidence = _evidence(draft, item.cited, known)
-        if successor == known.memory_id:
+        if carry_out is _forget:
+            evidence = _request(draft, item)
+        else:
+            evidence = draft.situation.witnesses.for_change(item.cited)
+            if not may_change(evidence, known):
+                raise ChangeRefused("refused_by_trust")
+        if carry_out is _contradict and successor == known.memory_id:
             raise ChangeRefused("refused_same")
-        return Ending(
-            item.cited, known, successor, lambda draft: _contradict(draft, item, evidence)
-        )
+        if carry_out is _achieve and known.type != "goal":
+            raise ChangeRefused("refused_no_goal")
+    except ChangeRefused as refused:
+        beside = successor if refused.reason != "refused_by_trust" else None
+        _refuse(draft, item.cited, known, refused.reason, beside)
+        return None
+    return Ending(item, known, evidence, carry_out, successor)
 
-    return _read(draft, item.cited, known, read, successor)
 
-
-def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
+def _contradict(draft: Draft, ending: Ending) -> None:
+    item, evidence = ending.item, ending.evidence
     known, successor = draft.current(item.memory), _successor(draft, item)
     if known is None or not _holds(draft, successor):
         raise ChangeRefused("refused_unknown")
@@ -165,16 +171,7 @@ def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
         return
     begins = made.valid_from if made is not None else said_at
     _note(draft, item, evidence)
-    draft.close(
-        Closure(
-            before=known,
-            status="contradicted",
-            importance=known.importance,
-            valid_to=max(begins, known.valid_from),
-            superseded_by=successor,
-            reason=_reason(draft, item) or "contradicted",
-        )
-    )
+    draft.close(known, "contradicted", begins, _reason(draft, item), superseded_by=successor)
 
 
 def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> None:
@@ -188,56 +185,27 @@ def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> None
     draft.replace_creation(made, ended)
 
 
-def _achievement(draft: Draft, item: ClosedItem) -> Ending | None:
-    known = draft.current(item.memory)
-    if known is not None and known.status == "achieved":
-        # It was known: that costs nothing, and is no mistake.
-        return None
-
-    def read(known: CurrentMemory) -> Ending:
-        evidence = _evidence(draft, item.cited, known)
-        if known.type != "goal":
-            raise ChangeRefused("refused_no_goal")
-        return Ending(item.cited, known, None, lambda draft: _achieve(draft, item, evidence))
-
-    return _read(draft, item.cited, known, read)
-
-
-def _achieve(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
+def _achieve(draft: Draft, ending: Ending) -> None:
+    item, evidence = ending.item, ending.evidence
     known, successor = draft.current(item.memory), _successor(draft, item)
     if known is None or known.status != "active" or successor == known.memory_id:
         raise ChangeRefused("refused_unknown")
     if evidence.said_at < known.said_at:
         raise ChangeRefused("refused_late")
     _note(draft, item, evidence)
+    replaces = _holds(draft, successor) and _worthy(draft, successor, known)
     draft.close(
-        Closure(
-            before=known,
-            status="achieved",
-            importance=known.importance * ACHIEVED_IMPORTANCE,
-            valid_to=max(evidence.said_at, known.valid_from),
-            superseded_by=successor
-            if _holds(draft, successor) and _worthy(draft, successor, known)
-            else None,
-            reason=_reason(draft, item) or "achieved",
-        )
+        known,
+        "achieved",
+        evidence.said_at,
+        _reason(draft, item),
+        weight=ACHIEVED_IMPORTANCE,
+        superseded_by=successor if replaces else None,
     )
 
 
-def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
-    stated = _stated(draft, item.new)
-    if draft.creation_of(stated) is not None:
-        # `withhold` has decided.
-        return None
-
-    def read(known: CurrentMemory) -> Ending:
-        evidence = _request(draft, item)
-        return Ending(item.cited, known, None, lambda draft: _forget(draft, item, evidence))
-
-    return _read(draft, item.cited, draft.current(item.memory, stated), read)
-
-
-def _forget(draft: Draft, item: ForgottenItem, evidence: Evidence) -> None:
+def _forget(draft: Draft, ending: Ending) -> None:
+    item, evidence = ending.item, ending.evidence
     known = draft.current(item.memory, _stated(draft, item.new))
     if known is None:
         raise ChangeRefused("refused_unknown")
@@ -248,7 +216,7 @@ def _forget(draft: Draft, item: ForgottenItem, evidence: Evidence) -> None:
     draft.rewrite(known, after, "forgotten", FORGETTING)
 
 
-def _forget_new(draft: Draft, item: ForgottenItem, made: Creation) -> None:
+def _forget_new(draft: Draft, item: ClosedItem, made: Creation) -> None:
     evidence = _request(draft, item)
     if _is_said_again(made, evidence):
         raise ChangeRefused("refused_late")
@@ -275,7 +243,7 @@ def _hide_messages(draft: Draft, memory_id: UUID, content: str, request: Evidenc
     draft.plan.sources.extend((memory_id, source) for source in naming)
 
 
-def _request(draft: Draft, item: ForgottenItem) -> Evidence:
+def _request(draft: Draft, item: ClosedItem) -> Evidence:
     """The evidence of a request to forget: only the user may ask for it, whatever it is about."""
     evidence = draft.situation.witnesses.for_change(item.cited)
     if not evidence.trusted:

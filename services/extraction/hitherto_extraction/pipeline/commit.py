@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
+from uuid import UUID
 
-from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, OutcomeWriting
+from hitherto_extraction.pipeline import behaviour, conversation_summary
+from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Changes
 from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, may_continue, record
-from hitherto_extraction.pipeline.nearby_memories import look_around
+from hitherto_extraction.pipeline.nearby_memories import look_around, own_names, reviewed
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Refused
 from hitherto_extraction.pipeline.plan import make_plan
+from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange, learn
 from hitherto_extraction.pipeline.quality_sample import check
+from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.resting_values import write_state
 from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
+from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
+from hitherto_extraction.pipeline.summarise import SummaryFields
 from hitherto_extraction.pipeline.write import write_plan
+from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.reconciliation.open_questions import open_questions
@@ -33,12 +41,14 @@ from hitherto_extraction.storage import (
     conversations,
     known_memories,
     ledger,
-    mentions,
+    preferences,
     profiles,
+    statements,
     summaries,
     users,
 )
 from hitherto_extraction.storage.sealed_rows import sealing_key
+from hitherto_extraction.storage.statements import NewStatement
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.together import kept, together
@@ -46,7 +56,7 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.errors import WorkTooLong
 from hitherto_shared.models import Profile
-from hitherto_shared.offloading import in_thread_if_long
+from hitherto_shared.offloading import in_thread, in_thread_if_long
 from hitherto_shared.text.redaction import count_marked
 
 _SECONDS = 30.0
@@ -56,6 +66,27 @@ _WORK_OF_AN_ITEM = 4_096
 """The work of comparing a new statement with its neighbours, in characters read."""
 
 logger = logging.getLogger("hitherto.extraction")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """The result of one model call, and the progress of the job with it.
+
+    `concluded` is the stored summary with what the reply makes of it, if that was needed before.
+    `sampled`: the new memories are checked; see `quality_sample`.
+    """
+
+    answer: Answer
+    witnesses: Witnesses
+    local_memories: Mapping[str, UUID]
+    vectors: Vectors
+    time_zone: str
+    charges: Sequence[Charge]
+    result: Result
+    done_to: int
+    last: bool
+    concluded: tuple[HeldSummary, SummaryFields] | None = None
+    sampled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +192,8 @@ class Commit:
             threshold=self.dedupe_threshold(),
             room=room,
             importance_before=importance_before,
-            reviewed=await _reviewed(user, outcome),
-            own_names=await _own_names(user, outcome),
+            reviewed=await reviewed(user, answer),
+            own_names=await own_names(user, answer, outcome.local_memories),
         )
         return _Surroundings(situation, at, profile, summary)
 
@@ -179,9 +210,9 @@ class Commit:
         situation = around.situation
         plan = await self._planned(situation)
         occasion = Occasion(held.job_id, held.conversation, around.at)
-        learning = OutcomeWriting(user, held, outcome)
         summary = around.summary.quoting(outcome.witnesses.messages)
-        said = learning.said_of_summary(summary)
+        said = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
+        said = replace(_placed(said, held), rests_on_sealed=summary.sealed)
         named = _named(outcome, first_no=held.range_from or 1)
         dropped = outcome.answer.dropped + int(outcome.answer.skipped)
         result = outcome.result.with_plan(plan, dropped, named)
@@ -192,7 +223,7 @@ class Commit:
                 _work_of(situation), check, plan, outcome.witnesses, situation.neighbours
             )
             result = result.with_counts(checked)
-        result = await learning.write_profile(result, around.profile, plan)
+        result = await _write_profile(user, held, outcome, result, around.profile, plan)
 
         # They write different tables, and each waits for numbers and versions of its own.
         writing = [
@@ -204,8 +235,8 @@ class Commit:
                 also_said=[said],
                 crowding=self.crowding if for_job else None,
             ),
-            learning.write_summary(summary),
-            learning.write_behaviour(around.at),
+            _write_summary(user, held, outcome, summary),
+            _write_behaviour(user, outcome, around.at),
         ]
         if for_job:
             writing.append(
@@ -266,28 +297,6 @@ async def room_of(user: UserRows, job: Changes, *, daily: int) -> ChangeAllowanc
     )
 
 
-async def _reviewed(user: UserRows, outcome: BatchOutcome) -> set[int]:
-    """Positions of updates whose words a memory has already, whatever its status."""
-    wanted = {
-        position: update.content
-        for position, update in enumerate(outcome.answer.updated)
-        if update.content is not None
-    }
-    found = await known_memories.find_same_words(user, wanted)
-    return {position for position, _ in found}
-
-
-async def _own_names(user: UserRows, outcome: BatchOutcome) -> Sequence[str]:
-    """The names that nothing mentions but what the reply asks to forget."""
-    answer = outcome.answer
-    if not answer.forgotten:
-        return ()
-    known = (outcome.local_memories.get(item.memory) for item in answer.forgotten)
-    stated = {item.new for item in answer.forgotten}
-    names = [each.name for new in answer.new if new.index in stated for each in new.entities]
-    return await mentions.only_named_by(user, [each for each in known if each], names)
-
-
 async def _sealed_since(user: UserRows, conversation_id: str, witnesses: Witnesses) -> bool:
     """Whether a message that was read in clear is sealed by now.
 
@@ -295,3 +304,82 @@ async def _sealed_since(user: UserRows, conversation_id: str, witnesses: Witness
     """
     clear = [message.message_no for message in witnesses.messages if not message.sealed]
     return await conversations.some_sealed(user, conversation_id, clear)
+
+
+async def _write_profile(
+    user: UserRows,
+    held: Claim,
+    outcome: BatchOutcome,
+    result: Result,
+    known: tuple[Profile, dict[str, str]],
+    plan: Plan,
+) -> Result:
+    """Merge the user's statements about themselves; nobody else's words change a profile.
+
+    What rested on memories that `plan` ends goes with them.
+    """
+    profile, said_at = known
+    items, changed = outcome.answer.profile, False
+    if items or profile.sources:
+        if not profile.version:
+            said_at = await _ended_before(user)
+        learnt = await in_thread(learn, profile, said_at, items, outcome.witnesses, plan)
+        changed = bool(learnt.state.changed)
+        version = profile.version + changed
+        if learnt.said:
+            stated = of_profile(learnt.said, version, made_version=changed)
+            await statements.record(user, [_placed(stated, held)])
+        await write_state(
+            user, profile, said_at, learnt.state, actor=ledger.ACTOR, job_id=held.job_id
+        )
+        result = result.refusing_profile(learnt.refused, learnt.dropped)
+        if changed:
+            return replace(result, profile_version=version)
+    if profile.version:
+        await profiles.mark_extracted(user)
+    return result
+
+
+async def _ended_before(user: UserRows) -> dict[str, str]:
+    """When values ended of which nothing was known, before there was a profile."""
+    state = ProfileState(Profile(user.scope.user_id), {})
+    for each in await statements.of_profile(user):
+        for change in each.said.get("changes", ()):
+            if change["ended"] and not each.taken:
+                state.apply(ValueChange.of(change))
+    return state.said_at
+
+
+async def _write_behaviour(user: UserRows, outcome: BatchOutcome, at: datetime) -> None:
+    """Learn from how the user wrote."""
+    said = outcome.witnesses.messages
+    letters = sum(len(message.content) for message in said)
+    seen = await in_thread_if_long(letters, behaviour.observe, said, outcome.time_zone)
+    if seen:
+        known = await preferences.read_preferences(user)
+        await preferences.write_preferences(user, behaviour.learn(known, seen, at))
+
+
+async def _write_summary(
+    user: UserRows, held: Claim, outcome: BatchOutcome, summary: HeldSummary
+) -> None:
+    """Merge the summary field by field; a conversation that was read always has one."""
+    if outcome.concluded is not None and outcome.concluded[0] == summary:
+        fields = outcome.concluded[1]
+    else:
+        fields = await conversation_summary.conclude(
+            summary, outcome.answer.summary, done_to=outcome.done_to
+        )
+    await conversation_summary.write(
+        user,
+        held.conversation,
+        fields,
+        held=summary,
+        done_to=outcome.done_to,
+        messages=outcome.witnesses.messages,
+        vectors=outcome.vectors,
+    )
+
+
+def _placed(stated: NewStatement, held: Claim) -> NewStatement:
+    return replace(stated, conversation_id=held.conversation, job_id=held.job_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
-from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Refused, Rewrite
+from hitherto_extraction.pipeline.operations import Creation, Plan, Refused, Rewrite
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_rows import is_sensitive
@@ -32,8 +33,6 @@ class Situation:
         threshold: The embedder's cosine for duplicates.
         importance_before: The importance before the job of memories that it has already changed.
         reviewed: Positions of updates whose exact words a memory has already, whatever its status.
-        stated: Known memories that an item of the reply repeats, by the item's index, if that was
-            determined before the reply.
         own_names: The names that nothing mentions but what the reply asks to forget.
     """
 
@@ -47,7 +46,6 @@ class Situation:
     room: ChangeAllowance
     importance_before: Mapping[UUID, float] = field(default_factory=dict)
     reviewed: Collection[int] = ()
-    stated: Mapping[int, UUID] = field(default_factory=dict)
     own_names: Collection[str] = ()
 
 
@@ -62,7 +60,7 @@ class Draft:
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
         self.now = dict(situation.known)
-        self.stated_by = dict(situation.stated)
+        self.stated_by: dict[int, UUID] = {}
         self.plan = Plan()
 
     def current(self, local_id: str, stated: UUID | None = None) -> CurrentMemory | None:
@@ -96,17 +94,27 @@ class Draft:
         self.plan.rewrites.append(Rewrite(before, after, action, reason, vector_of, source_text))
         self.now[before.memory_id] = after
 
-    def close(self, closure: Closure) -> None:
-        """Plan the end of a known memory."""
-        self.plan.closures.append(closure)
-        known = closure.before
-        self.now[known.memory_id] = replace(
-            known,
-            status=closure.status,
-            importance=closure.importance,
-            valid_to=closure.valid_to,
-            version=known.version + 1,
+    def close(
+        self,
+        before: CurrentMemory,
+        status: str,
+        at: datetime,
+        reason: str,
+        *,
+        weight: float = 1.0,
+        superseded_by: UUID | None = None,
+    ) -> None:
+        """Plan the end of a known memory, which keeps this share of its importance."""
+        after = replace(
+            before,
+            version=before.version + 1,
+            status=status,
+            importance=before.importance * weight,
+            valid_to=max(at, before.valid_from),
         )
+        ended = Rewrite(before, after, status, reason or status, superseded_by=superseded_by)
+        self.plan.closures.append(ended)
+        self.now[before.memory_id] = after
 
     def note_sources(self, memory_id: UUID, evidence: Evidence) -> None:
         """Record the source messages of a memory, and the words by which one changed it."""

@@ -67,19 +67,6 @@ async def affords(connection: Connection, budget: Budget, tenant_id: str, kind: 
     return True
 
 
-async def may_embed(
-    database: Database, embedder: Embedder, budget: Budget, tenant_id: str, kind: str
-) -> bool:
-    """Whether the tenant may spend on embedding for work of this kind now."""
-    if embedder.offline or not budget.limits(kind):
-        return True
-    return await database.run(
-        lambda connection: affords(connection, budget, tenant_id, kind),
-        timeout=_SECONDS,
-        repeatable=True,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Embedded:
     """The vectors of some texts, None where there is none yet, and their cost per user.
@@ -112,9 +99,7 @@ class ChargedEmbedder:
         # Its present name: the active model may change during the call.
         model = self.embedder.name
         without = Embedded(model, [None] * len(texts), {})
-        if not texts or not await may_embed(
-            self.database, self.embedder, self.budget, texts[0][0].tenant_id, kind
-        ):
+        if not texts or not await self._may_embed(texts[0][0].tenant_id, kind):
             return without
         made = await embed_or_leave(self.embedder, (text for _, text in texts), timeout=seconds)
         sizes: Counter[Scope] = Counter()
@@ -122,6 +107,15 @@ class ChargedEmbedder:
             sizes[scope] += len(text)
         charges = shared_out(made, sizes, model, self.prices) if made.calls else {}
         return Embedded(model, [made.vector_of(text) for _, text in texts], charges)
+
+    async def _may_embed(self, tenant_id: str, kind: str) -> bool:
+        if self.embedder.offline or not self.budget.limits(kind):
+            return True
+        return await self.database.run(
+            lambda connection: affords(connection, self.budget, tenant_id, kind),
+            timeout=_SECONDS,
+            repeatable=True,
+        )
 
     async def settle(self, kind: str, charges: Mapping[Scope, Charge]) -> None:
         """Charge what was spent; does not wait for an unreachable database."""

@@ -101,9 +101,7 @@ class Witnesses:
         Raises:
             ChangeRefused: There is none.
         """
-        named = self._named(cited.source_ids or ())
-        if cited.source_ids is not None and not named:
-            raise ChangeRefused("refused_without_source")
+        named = self._cited(cited)
         heard = named or [m for m in self._speaking.values() if m.role == "user"]
         heard = heard or list(self._speaking.values())
         if not cited.quote:
@@ -119,10 +117,7 @@ class Witnesses:
         Raises:
             ChangeRefused: There is none.
         """
-        named = self._named(cited.source_ids or ())
-        if cited.source_ids is not None and not named:
-            raise ChangeRefused("refused_without_source")
-        for message in named or self._speaking.values():
+        for message in self._cited(cited) or self._speaking.values():
             if is_higher(message.role) and (
                 stands_in(text, message.content) or stands_in(text, message.name)
             ):
@@ -154,6 +149,12 @@ class Witnesses:
             quote=cited.quote,
             quoted=SourceRef(self._conversation_id, message.message_id),
         )
+
+    def _cited(self, cited: Cited) -> list[StoredMessage]:
+        named = self._named(cited.source_ids or ())
+        if cited.source_ids is not None and not named:
+            raise ChangeRefused("refused_without_source")
+        return named
 
     def _named(self, source_ids: Sequence[str]) -> list[StoredMessage]:
         return [self._speaking[i] for i in source_ids if i in self._speaking]

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline import conversation_summary, quality_sample
 from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
-from hitherto_extraction.pipeline.commit import Commit
+from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
 from hitherto_extraction.pipeline.embedding_loop import embed_or_leave
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (
@@ -32,7 +31,6 @@ from hitherto_extraction.pipeline.prompt import VERSION
 from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.pipeline.reply_vectors import VectorKey, Vectors, is_passage
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.summarise import SummaryFields
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue import claims
@@ -41,7 +39,6 @@ from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.sealed_rows import sealing_key
-from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of, standing_key
 from hitherto_shared.database.pool import Connection, Database
@@ -247,8 +244,13 @@ class Extraction:
         if findable:
             messages = self._embeddable(asked)
             texts |= {("message", number): text for number, text in messages.items()}
-            # The summary's words unless it changes meanwhile; then its vector is not used.
-            concluded, words = await _concluded(asked, reply.answer, done_to)
+            fields = await conversation_summary.conclude(
+                asked.summary, reply.answer.summary, done_to=done_to
+            )
+            concluded, words = (asked.summary, fields), None
+            if not asked.encrypts:
+                # Unless the summary changes meanwhile; then its vector is not used.
+                words = conversation_summary.new_words(asked.summary, fields)
             if words is not None:
                 texts["summary", 0] = words[:MAX_EMBEDDED]
             vectors = replace(vectors, wanted=list(messages), summary=words)
@@ -291,16 +293,6 @@ class Extraction:
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
         """The messages as they go to the model, call by call."""
         return deque(split(messages, self.rules.batch_tokens))
-
-
-async def _concluded(
-    asked: ExtractionPrompt, answer: Answer, done_to: int
-) -> tuple[tuple[HeldSummary, SummaryFields], str | None]:
-    """The stored summary with what a reply makes of it, and its new words if it has any."""
-    held = asked.summary
-    fields = await conversation_summary.conclude(held, answer.summary, done_to=done_to)
-    words = None if asked.encrypts else conversation_summary.new_words(held, fields)
-    return (held, fields), words
 
 
 def _texts(answer: Answer, witnesses: Witnesses) -> dict[VectorKey, str]:

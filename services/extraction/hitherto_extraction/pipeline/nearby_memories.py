@@ -1,17 +1,17 @@
-"""Reads the known memories near new statements, under the user's lock."""
+"""Reads the known memories that a reply concerns, under the user's lock."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline import sealed_memories
-from hitherto_extraction.pipeline.answer import NewItem
+from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.reply_vectors import Vectors
-from hitherto_extraction.storage import known_memories, superseded
+from hitherto_extraction.storage import known_memories, mentions, superseded
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_shared.database.together import together
@@ -99,3 +99,25 @@ async def _successors(user: UserRows, known: dict[UUID, CurrentMemory]) -> dict[
     new = sorted(set(found.values()) - known.keys())
     known |= await known_memories.read_known(user, new)
     return found
+
+
+async def reviewed(user: UserRows, answer: Answer) -> set[int]:
+    """Positions of updates whose words a memory has already, whatever its status."""
+    wanted = {
+        position: update.content
+        for position, update in enumerate(answer.updated)
+        if update.content is not None
+    }
+    return {position for position, _ in await known_memories.find_same_words(user, wanted)}
+
+
+async def own_names(
+    user: UserRows, answer: Answer, local_memories: Mapping[str, UUID]
+) -> Sequence[str]:
+    """The names that nothing mentions but what the reply asks to forget."""
+    if not answer.forgotten:
+        return ()
+    known = (local_memories.get(item.memory) for item in answer.forgotten)
+    stated = {item.new for item in answer.forgotten}
+    names = [each.name for new in answer.new if new.index in stated for each in new.entities]
+    return await mentions.only_named_by(user, [each for each in known if each], names)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -65,27 +64,16 @@ class Rewrite:
 
     `vector_of` is the key of the vectors for the new words: ("new", position), ("updated",
     position), or None if the words stay. `source_text` holds the words of the evidence for the
-    change.
+    change. `superseded_by` is the memory that replaces one that ends.
     """
 
     before: CurrentMemory
     after: CurrentMemory
-    action: str  # "merged", "updated", "restored", "quarantined" or "forgotten"
+    action: str  # "merged", "updated", "restored", or the status that it gets
     reason: str
-    vector_of: tuple[str, int] | None
-    source_text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Closure:
-    """A known memory that ends, or a goal that is achieved."""
-
-    before: CurrentMemory
-    status: str  # "contradicted" or "achieved"
-    importance: float
-    valid_to: datetime
-    superseded_by: UUID | None
-    reason: str
+    vector_of: tuple[str, int] | None = None
+    source_text: str = ""
+    superseded_by: UUID | None = None
 
 
 _WHY: Mapping[str, str] = {
@@ -148,6 +136,7 @@ class Plan:
     """Operations in the order in which they must be written.
 
     Attributes:
+        closures: Known memories that end, and goals that are achieved.
         challenges: Pairs of a known memory in quarantine and one that it would contradict.
         may_replace: Pairs of a known memory and an older one that it probably replaces.
         quotes: The words by which a source changed a memory.
@@ -161,7 +150,7 @@ class Plan:
 
     creations: list[Creation] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
-    closures: list[Closure] = field(default_factory=list)
+    closures: list[Rewrite] = field(default_factory=list)
     sources: list[tuple[UUID, SourceRef]] = field(default_factory=list)
     quotes: dict[tuple[UUID, SourceRef], str] = field(default_factory=dict)
     confirmed: dict[UUID, datetime] = field(default_factory=dict)
@@ -175,7 +164,6 @@ class Plan:
     refusals: list[Refused] = field(default_factory=list)
     bounded: int = 0
     after: dict[UUID, tuple[str, str]] = field(default_factory=dict)
-    forgotten_again: int = 0
     repeated: int = 0
 
     def says(self, memory_id: UUID) -> str | None:
@@ -191,14 +179,6 @@ class Plan:
         """The memory by which the plan replaces one."""
         found = (each.superseded_by for each in self.closures if each.before.memory_id == memory_id)
         return next(found, None)
-
-    @property
-    def refused(self) -> Counter[str]:
-        """The number of changes that are not made, by reason."""
-        found = Counter(each.reason for each in self.refusals)
-        if self.bounded:
-            found["importance_bounded"] = self.bounded
-        return found
 
 
 @dataclass(frozen=True, slots=True)

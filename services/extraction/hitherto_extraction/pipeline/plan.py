@@ -151,7 +151,6 @@ class _Statements:
             self._draft.note_sources(known.memory_id, evidence)
             words = words_of(item, evidence, suspect=suspect) | {"repeats": repeats}
             self._draft.note_said(known, "said", evidence, words)
-        plan.forgotten_again += 1
         plan.refusals.append(Refused.of(f"new_memories[{item.index}]", "kept_forgotten"))
 
     def _near(self, item: NewItem, suspect: bool, evidence: Evidence) -> list[Neighbour]:

@@ -18,8 +18,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
-from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
-from hitherto_extraction.pipeline.commit import Commit
+from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt, read_prompt
 from hitherto_extraction.pipeline.model_call import TooMuch, halves
@@ -91,19 +90,14 @@ class PreviewResult:
     result: Result
 
 
-@dataclass(frozen=True, slots=True)
-class _RehearsalState:
-    """The state of a rehearsal once all replies so far are written."""
-
-    messages: list[StoredMessage]
-    plans: list[Plan]
-    profile_version: int
-    result: Result
-
-
 @dataclass(slots=True)
 class _PreviewRun:
-    """One preview: the replies so far and their cost."""
+    """One preview: the replies so far, their cost, and what the last rehearsal wrote of them.
+
+    Attributes:
+        pending: What is left to read, call by call; None before the first rehearsal.
+        known_version: The profile's version before the rehearsal.
+    """
 
     scope: Scope
     transcript: IncomingTranscript
@@ -111,27 +105,10 @@ class _PreviewRun:
     outcomes: list[BatchOutcome] = field(default_factory=list)
     wasted: list[Charge] = field(default_factory=list)
     pending: deque[list[StoredMessage]] | None = None
-    result: Result = field(default_factory=Result)
     total: int = 0
-
-    @property
-    def claim(self) -> Claim:
-        """A placeholder for the job that does not exist."""
-        return Claim(
-            job_id=self.job_id,
-            claim_no=0,
-            kind=KIND,
-            tenant_id=self.scope.tenant_id,
-            user_id=self.scope.user_id,
-            conversation_id=self.transcript.conversation_id,
-            range_from=None,
-            range_to=None,
-            done_to=None,
-            attempt=1,
-            max_attempts=1,
-            result={},
-            params={},
-        )
+    plans: list[Plan] = field(default_factory=list)
+    result: Result = field(default_factory=Result)
+    known_version: int = 0
 
 
 @dataclass(eq=False)
@@ -204,14 +181,8 @@ class ExtractionPreview:
                 metadata={"model": self.extraction.model},
             ) from error
 
-    async def _next(
-        self, connection: Connection, run: _PreviewRun, scene: _RehearsalState
-    ) -> ExtractionPrompt | None:
+    async def _next(self, connection: Connection, run: _PreviewRun) -> ExtractionPrompt | None:
         """The prompt for the next part; None if there is none, or no budget for it."""
-        if run.pending is None:
-            run.pending = self.extraction.batches(scene.messages)
-            run.total = len(scene.messages)
-        run.result = scene.result
         if not run.pending or not await self._may_spend(connection, run):
             return None
         conversation_id, rules = run.transcript.conversation_id, self.extraction.rules
@@ -234,46 +205,43 @@ class ExtractionPreview:
 
     async def _hear(self, run: _PreviewRun, asked: ExtractionPrompt) -> None:
         assert run.pending
-        batch = run.pending[0]
+        batch = run.pending.popleft()
         try:
             outcome = await self.extraction.answer(
                 asked, run.transcript.conversation_id, run.result, run.wasted
             )
-        except TooMuch as error:
+        except (TooMuch, ModelError) as error:
             run.wasted += self.extraction.prices.wasted("extraction", error.spent)
-            run.pending.popleft()
+            if isinstance(error, ModelError):
+                raise
             run.pending.extendleft(reversed(halves(batch)))
             return
-        except ModelError as error:
-            run.wasted += self.extraction.prices.wasted("extraction", error.spent)
-            raise
-        run.pending.popleft()
         run.wasted = []
         run.outcomes.append(outcome)
 
     async def _rehearse(
         self,
         run: _PreviewRun,
-        look: Callable[[Connection, _PreviewRun, _RehearsalState], Awaitable[Found]],
+        look: Callable[[Connection, _PreviewRun], Awaitable[Found]],
     ) -> Found:
         """Write all replies so far, read the result, and roll back."""
 
         async def work(connection: Connection) -> Found:
             async with connection.transaction(force_rollback=True):
-                scene = await self._play(connection.of(run.scope), run)
-                return await look(connection, run, scene)
+                await self._play(connection.of(run.scope), run)
+                return await look(connection, run)
 
         return await with_keys(
             self.keys, [run.scope], lambda: self.database.run(work, timeout=_STATEMENT_SECONDS)
         )
 
-    async def _play(self, user: UserRows, run: _PreviewRun) -> _RehearsalState:
+    async def _play(self, user: UserRows, run: _PreviewRun) -> None:
         scope, transcript = run.scope, run.transcript
         state = await users.enter_user(user)
         if why := users.why_not_learning(state, self.memory_enabled):
             raise WrongState(WHY_NOT[why], reason=why, metadata={"user_id": scope.user_id})
         await users.lock_user(user)
-        profile, _ = await profiles.read_profile(user)
+        run.known_version = (await profiles.read_profile(user))[0].version
         stored = await store_messages(
             user,
             transcript.conversation_id,
@@ -282,15 +250,31 @@ class ExtractionPreview:
             time_zone=transcript.time_zone,
         )
         first_no = stored.before.last_message_no + 1
-        messages = await conversations.read_messages(
-            user, transcript.conversation_id, first_no, stored.last_message_no
+        if run.pending is None:
+            messages = await conversations.read_messages(
+                user, transcript.conversation_id, first_no, stored.last_message_no
+            )
+            run.pending, run.total = self.extraction.batches(messages), len(messages)
+        # In place of the job that does not exist.
+        claim = Claim(
+            job_id=run.job_id,
+            claim_no=0,
+            kind=KIND,
+            tenant_id=scope.tenant_id,
+            user_id=scope.user_id,
+            conversation_id=transcript.conversation_id,
+            range_from=first_no,
+            range_to=None,
+            done_to=None,
+            attempt=1,
+            max_attempts=1,
+            result={},
+            params={},
         )
-        claim = replace(run.claim, range_from=first_no)
-        result, plans = Result(), []
+        run.result, run.plans = Result(), []
         for outcome in run.outcomes:
-            result, plan = await self.commit.learn(user, claim, outcome)
-            plans.append(plan)
-        return _RehearsalState(messages, plans, profile.version, result)
+            run.result, plan = await self.commit.learn(user, claim, outcome)
+            run.plans.append(plan)
 
     async def _charge(self, run: _PreviewRun) -> None:
         """Charge the calls, even if the preview fails."""
@@ -306,18 +290,14 @@ class ExtractionPreview:
         await self.database.transact(work, timeout=_STATEMENT_SECONDS)
 
 
-async def _picture(
-    connection: Connection, run: _PreviewRun, scene: _RehearsalState
-) -> PreviewResult:
+async def _picture(connection: Connection, run: _PreviewRun) -> PreviewResult:
     """The state that the rehearsal produced."""
     scope, conversation_id = run.scope, run.transcript.conversation_id
-    created = _ids(made.memory_id for plan in scene.plans for made in plan.creations)
+    created = _ids(made.memory_id for plan in run.plans for made in plan.creations)
     closed = {
-        closure.before.memory_id: closure.status
-        for plan in scene.plans
-        for closure in plan.closures
+        closure.before.memory_id: closure.action for plan in run.plans for closure in plan.closures
     }
-    changed = (change.before for plan in scene.plans for change in plan.rewrites)
+    changed = (change.before for plan in run.plans for change in plan.rewrites)
     updated = _ids(before.memory_id for before in changed if before.memory_id not in closed)
     user = connection.of(scope)
     rows = await editing.read(user, [*created, *updated, *closed])
@@ -326,19 +306,19 @@ async def _picture(
     if summary is not None:
         count = await conversations.count_messages(user, conversation_id)
         summary = replace(summary, message_count=count)
-    mentioning = _ids(memory_id for plan in scene.plans for memory_id, _ in plan.mentions)
+    mentioning = _ids(memory_id for plan in run.plans for memory_id, _ in plan.mentions)
     read = sum(len(outcome.witnesses.messages) for outcome in run.outcomes)
     return PreviewResult(
         created=[rows[memory_id].memory for memory_id in created],
         updated=[rows[m].memory for m in updated if m not in set(created)],
         contradicted=[rows[m].memory for m, how in closed.items() if how == "contradicted"],
         achieved=[rows[m].memory for m, how in closed.items() if how == "achieved"],
-        profile=profile if profile.version != scene.profile_version else None,
+        profile=profile if profile.version != run.known_version else None,
         summary=summary,
         entities=await mentioned.entities_of(user, mentioning),
         result=replace(
-            scene.result,
-            counts={**scene.result.counts, "messages_read": read, "messages_total": run.total},
+            run.result,
+            counts={**run.result.counts, "messages_read": read, "messages_total": run.total},
         ),
     )
 

@@ -171,11 +171,11 @@ class ProfileState:
             left = [
                 each
                 for each in memory_ids
-                if (_holds if each in corrected else _bears)(says, each, value)
+                if _supports(says, each, value, wholly=each in corrected)
             ]
             if not left:
                 heirs = [heir for each in memory_ids if (heir := successor(each)) is not None]
-                left = [each for each in heirs if _holds(says, each, value)]
+                left = [each for each in heirs if _supports(says, each, value)]
                 if not left:
                     self.remove(tuple(source["path"]), item or None)
                     continue
@@ -327,25 +327,24 @@ class _Stating:
         return [
             memory_id
             for memory_id in self._by_source[source]
-            if any(_holds(self._says, memory_id, value) for value in wanted)
+            if any(_supports(self._says, memory_id, value) for value in wanted)
         ]
 
 
-def _bears(says: Supports, memory_id: UUID, value: Any) -> bool:
-    """Whether a memory is current, and lacks no number of a value."""
+def _supports(says: Supports, memory_id: UUID, value: Any, *, wholly: bool = True) -> bool:
+    """Whether a memory is current and holds a value; unless `wholly`, if it lacks no number of it.
+
+    One that is unaffected supports whatever it did.
+    """
     try:
         words = says(memory_id)
     except KeyError:
         return True
-    return words is not None and not any(strange(text, [words], ()) for text in _texts(value))
-
-
-def _holds(says: Supports, memory_id: UUID, value: Any) -> bool:
-    try:
-        words = says(memory_id)
-    except KeyError:
-        return True
-    return words is not None and any(contains(words, text) for text in _texts(value))
+    if words is None:
+        return False
+    if wholly:
+        return any(contains(words, text) for text in _texts(value))
+    return not any(strange(text, [words], ()) for text in _texts(value))
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -46,25 +46,24 @@ class Result:
 
     def stored(self) -> dict[str, Any]:
         """The result in the form stored with the job."""
-        return fields_of(self) | {"refusals": [_as_json(each) for each in self.refusals]}
+        return fields_of(self)
 
     def with_plan(self, plan: Plan, dropped: int, named: Sequence[Refused] = ()) -> Result:
         """Add what a plan writes and what had to be dropped, some of it `named`."""
         late = sum(made.status == "contradicted" for made in plan.creations)
         unsaid = sum(made.status == FORGOTTEN for made in plan.creations)
-        contradicted = sum(closure.status == "contradicted" for closure in plan.closures)
-        refused = [asdict(each) for each in (*named, *plan.refusals)]
+        contradicted = sum(closure.action == "contradicted" for closure in plan.closures)
+        refused = self.refusing([*named, *plan.refusals], more=dropped - len(named))
         return replace(
-            self,
+            refused,
             memories_created=self.memories_created + len(plan.creations) - unsaid,
             memories_updated=self.memories_updated
             + sum(change.action != FORGOTTEN for change in plan.rewrites),
             memories_contradicted=self.memories_contradicted + contradicted + late,
             goals_achieved=self.goals_achieved
-            + sum(closure.status == "achieved" for closure in plan.closures),
-            dropped_items=self.dropped_items + dropped + len(plan.refusals),
+            + sum(closure.action == "achieved" for closure in plan.closures),
             counts=_added(
-                self.counts,
+                refused.counts,
                 {
                     "confirmed": len(plan.confirmed),
                     "merged": sum(change.action == "merged" for change in plan.rewrites),
@@ -72,13 +71,13 @@ class Result:
                     FORGOTTEN: sum(change.action == FORGOTTEN for change in plan.rewrites),
                     "forgotten_new": unsaid,
                     "repeated_in_reply": plan.repeated,
-                    "kept_forgotten": plan.forgotten_again,
+                    # Refused, as far as there are any.
+                    "kept_forgotten": 0,
                     "quarantined": sum(made.status == "quarantined" for made in plan.creations)
                     + sum(change.action == "quarantined" for change in plan.rewrites),
-                    **(+plan.refused + Counter(each.reason for each in named)),
+                    **({"importance_bounded": plan.bounded} if plan.bounded else {}),
                 },
             ),
-            refusals=[*self.refusals, *refused][:MAX_REFUSALS],
         )
 
     @property
@@ -91,24 +90,17 @@ class Result:
 
     def refusing_profile(self, refused: Sequence[Refused], dropped: int = 0) -> Result:
         """Add refused values of a profile, and the number of those that did not fit."""
-        counts = Counter(each.reason for each in refused)
         values = len(refused) + dropped
-        if values:
-            counts["refused_profile"] = values
-        return replace(
-            self,
-            dropped_items=self.dropped_items + values,
-            counts=_added(self.counts, counts),
-            refusals=[*self.refusals, *map(asdict, refused)][:MAX_REFUSALS],
-        )
+        counts = {"refused_profile": values} if values else {}
+        return self.refusing(refused, more=dropped).with_counts(counts)
 
-    def refusing(self, refused: Sequence[Refused]) -> Result:
-        """Add changes that are not made."""
+    def refusing(self, refused: Sequence[Refused], *, more: int = 0) -> Result:
+        """Add changes that are not made, and the number of items dropped without a name."""
         return replace(
             self,
-            dropped_items=self.dropped_items + len(refused),
+            dropped_items=self.dropped_items + len(refused) + more,
             counts=_added(self.counts, Counter(each.reason for each in refused)),
-            refusals=[*self.refusals, *map(asdict, refused)][:MAX_REFUSALS],
+            refusals=[*self.refusals, *map(_as_json, refused)][:MAX_REFUSALS],
         )
 
     def with_counts(self, counts: Mapping[str, int]) -> Result:
@@ -131,8 +123,8 @@ class Result:
         return replace(self, usage=_added(self.usage, usage))
 
 
-def _as_json(refusal: Mapping[str, Any]) -> dict[str, Any]:
-    return {**refusal, "memory_id": str(refusal["memory_id"] or "")}
+def _as_json(refusal: Refused) -> dict[str, Any]:
+    return {**asdict(refusal), "memory_id": str(refusal.memory_id or "")}
 
 
 def _added(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

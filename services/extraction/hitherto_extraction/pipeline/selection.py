@@ -147,11 +147,8 @@ def _of_tags(known: Sequence[CurrentMemory], tags: Sequence[str]) -> list[UUID]:
 
 
 async def _by_entities(user: UserRows, text: str, limit: int) -> list[UUID]:
-    names = await mentioned.read_names(user, limit=MAX_ENTITIES)
-    named = await in_thread_if_long(len(text), entities_named, text, names)
-    if not named:
-        return []
-    return await mentioned.memories_of_entities(user, named, limit=limit)
+    named = [each.entity_id for each in await _entities_in(user, text)]
+    return await mentioned.memories_of_entities(user, named, limit=limit) if named else []
 
 
 def entities_named(text: str, names: Sequence[EntityNames]) -> list[UUID]:
@@ -183,9 +180,13 @@ def entities_named(text: str, names: Sequence[EntityNames]) -> list[UUID]:
 
 async def names_in(user: UserRows, text: str) -> list[EntityName]:
     """The entities known already that a text names."""
+    return [EntityName(each.name, each.type) for each in await _entities_in(user, text)]
+
+
+async def _entities_in(user: UserRows, text: str) -> list[EntityNames]:
     names = await mentioned.read_names(user, limit=MAX_ENTITIES)
     named = set(await in_thread_if_long(len(text), entities_named, text, names))
-    return [EntityName(each.name, each.type) for each in names if each.entity_id in named]
+    return [each for each in names if each.entity_id in named]
 
 
 def tags_named(terms: Iterable[str], tags: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
-from hitherto_extraction.pipeline.operations import Creation, Occasion, Plan
+from hitherto_extraction.pipeline.operations import Creation, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.profile_changes import ValueChange
 from hitherto_extraction.pipeline.summarise import FIELDS as SUMMARY_FIELDS
 from hitherto_extraction.pipeline.summarise import merge_summary
@@ -88,33 +88,13 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
         if change.action == "quarantined"
     ]
     forgotten = [
-        NewStatement(
-            "closed",
-            change.after.version,
-            True,
-            "user",
-            occasion.at,
-            {"status": "forgotten", "valid_to": occasion.at.isoformat(), "superseded_by": None},
-            change.after.memory_id,
-        )
+        _closed(change, "user", occasion.at)
         for change in plan.rewrites
         if change.action == "forgotten"
     ]
     closed = [
-        NewStatement(
-            "closed",
-            closure.before.version + 1,
-            True,
-            closure.before.origin,
-            closure.valid_to,
-            {
-                "status": closure.status,
-                "valid_to": closure.valid_to.isoformat(),
-                "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
-            },
-            closure.before.memory_id,
-        )
-        for closure in plan.closures
+        _closed(change, change.before.origin, change.after.valid_to or occasion.at)
+        for change in plan.closures
     ]
     return [
         replace(
@@ -125,6 +105,18 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
         )
         for each in (*created, *_linked(plan), *challenged, *forgotten, *closed)
     ]
+
+
+def _closed(change: Rewrite, origin: str, at: datetime) -> NewStatement:
+    by = change.superseded_by
+    said = {
+        "status": change.after.status,
+        "valid_to": at.isoformat(),
+        "superseded_by": None if by is None else str(by),
+    }
+    return NewStatement(
+        "closed", change.after.version, True, origin, at, said, change.after.memory_id
+    )
 
 
 def _linked(plan: Plan) -> list[NewStatement]:

@@ -103,11 +103,8 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     except ChangeRefused as refused:
         _stand_beside(draft, position, update, known, refused.reason)
         return None
-    if trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted):
-        _wait(draft, position, update, known, evidence, "refused_instruction")
-        return None
-    if not may_change(evidence, known):
-        _wait(draft, position, update, known, evidence, "refused_by_trust")
+    if _is_suspect(update, evidence) or not may_change(evidence, known):
+        _stand_beside(draft, position, update, known, "refused_by_trust", evidence)
         return None
     reworded = update.content is not None and not same_words(known.content, update.content)
     wording = update.detail or update.content or ""
@@ -165,39 +162,27 @@ def _stand_beside(
     why: str,
     evidence: Evidence | None = None,
 ) -> None:
-    """Store the new words of a refused update as a memory that may replace the known one.
+    """Refuse an update, whose new words become a memory that may replace the known one.
 
-    Without evidence for the change, its origin is that of the messages it cites.
+    Suspect words, and those of somebody less trusted, wait for review and challenge it. Without
+    evidence for the change, their origin is that of the messages it cites.
     """
     if evidence is None:
         evidence = draft.situation.witnesses.for_new(update.cited.source_ids or (), None)
-    if trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted):
-        why = "refused_instruction"
-    elif may_change(evidence, known):
-        made = _made(draft, position, update, known, evidence)
-        became = "it stands beside the known one, which it may replace" if made else None
-        if made is not None:
-            draft.plan.creations.append(replace(made, may_replace=(known.memory_id,)))
-        draft.refuse(update.cited.item, why, known, became or "nothing changes")
-        return
-    _wait(draft, position, update, known, evidence, why)
-
-
-def _wait(
-    draft: Draft,
-    position: int,
-    update: UpdatedItem,
-    known: CurrentMemory,
-    evidence: Evidence,
-    why: str,
-) -> None:
-    """Store the new words of a refused update for review: they challenge the known memory."""
+    suspect, became = _is_suspect(update, evidence), "nothing changes"
     made = _made(draft, position, update, known, evidence)
-    if made is not None:
+    if made is not None and (suspect or not may_change(evidence, known)):
         challenges = (known.memory_id,)
         draft.plan.creations.append(replace(made, status="quarantined", challenges=challenges))
-    became = "it waits for review" if made is not None else "nothing changes"
-    draft.refuse(update.cited.item, why, known, became)
+        became = "it waits for review"
+    elif made is not None:
+        draft.plan.creations.append(replace(made, may_replace=(known.memory_id,)))
+        became = "it stands beside the known one, which it may replace"
+    draft.refuse(update.cited.item, "refused_instruction" if suspect else why, known, became)
+
+
+def _is_suspect(update: UpdatedItem, evidence: Evidence) -> bool:
+    return trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted)
 
 
 def _made(

@@ -14,7 +14,7 @@ from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.closures import CHALLENGES, FORGETTING
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
-from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
+from hitherto_extraction.pipeline.operations import Creation, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.source_statements import statements_of
 from hitherto_extraction.pipeline.versions import write_sealed
@@ -35,12 +35,13 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.models import SourceRef
 
 _REWRITTEN = (
     "content", "detail", "importance", "confidence", "origin", "status", "tags", "keywords",
 )  # fmt: skip
 """The fields of a memory that a plan may change."""
+_CLOSED = ("status", "importance", "valid_to")
+"""Those that its end changes."""
 _GIVEN = ("metadata", "context", "expires_at", "sensitive")
 """Those that only a caller can provide."""
 _DOUBTS = "reconciliation"
@@ -79,7 +80,8 @@ async def write_plan(
         await memories.add_challenge(user, memory_id, challenged)
     for memory_id, older in plan.may_replace:
         await memories.add_may_replace(user, memory_id, older)
-    quotes = {} if encrypts else _quotes(plan)
+    # The words of messages that may stand in clear.
+    quotes = {k: v for k, v in plan.quotes.items() if not (encrypts or k[0] in plan.sealed)}
     await memories.add_sources(user, list(dict.fromkeys(plan.sources)), quotes)
     after_memories: list[Coroutine[Any, Any, object]] = [
         mentions.mention(
@@ -106,11 +108,6 @@ async def write_plan(
     # No change of a model's, which would count as one of the day.
     await doubts.follow(user, changed, actor=_DOUBTS, job_id=occasion.job_id)
     await doubts.settle(user, plan.confirmed, actor=_DOUBTS, job_id=occasion.job_id)
-
-
-def _quotes(plan: Plan) -> Mapping[tuple[UUID, SourceRef], str]:
-    """The words of messages that may stand in clear."""
-    return {key: quote for key, quote in plan.quotes.items() if key[0] not in plan.sealed}
 
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
@@ -193,7 +190,7 @@ class _Writing:
 
     async def write_versions(self) -> None:
         """Write the next versions of known memories, in the order of the plan."""
-        changed: list[Rewrite | Closure] = [*self.plan.rewrites, *self.plan.closures]
+        changed = [*self.plan.rewrites, *self.plan.closures]
         if not changed:
             return
         held = await editing.read(self.user, [each.before.memory_id for each in changed])
@@ -246,14 +243,10 @@ class _Writing:
             await memories.write_source_vectors(self.user, [(memory_id, source)], model=model)
         return after
 
-    async def _close(self, held: EditableMemory, closure: Closure) -> EditableMemory:
+    async def _close(self, held: EditableMemory, change: Rewrite) -> EditableMemory:
         """Write the end of a memory."""
-        after = held.changed(
-            status=closure.status,
-            importance=closure.importance,
-            valid_to=max(held.memory.valid_from, closure.valid_to),
-            superseded_by=closure.superseded_by,
-        )
+        columns = {name: getattr(change.after, name) for name in _CLOSED}
+        after = held.changed(**columns, superseded_by=change.superseded_by)
         occasion = self.occasion
         return await editing.write_version(self.user, after, at=occasion.at, job_id=occasion.job_id)
 
@@ -265,14 +258,10 @@ def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[Chang
         for made in plan.creations
     ]
     rewritten = [
-        ChangeEvent(
-            change.action,
-            change.after.version,
+        _event(
+            change,
             change.reason,
-            change.before.memory_id,
-            old_status=change.before.status,
-            new_status=change.after.status,
-            related=_challenged(plan, change) if change.action == "quarantined" else None,
+            _challenged(plan, change) if change.action == "quarantined" else None,
         )
         for change in plan.rewrites
     ]
@@ -289,18 +278,26 @@ def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[Chang
         if made.status in ("quarantined", "forgotten")
     ]
     closed = [
-        ChangeEvent(
-            closure.status,
-            closure.before.version + 1,
-            _stored_reason(closure, plan.sealed) if quoted else closure.status,
-            closure.before.memory_id,
-            old_status=closure.before.status,
-            new_status=closure.status,
-            related=closure.superseded_by,
+        _event(
+            change,
+            _stored_reason(change, plan.sealed) if quoted else change.action,
+            change.superseded_by,
         )
-        for closure in plan.closures
+        for change in plan.closures
     ]
     return [*created, *withheld, *rewritten, *closed]
+
+
+def _event(change: Rewrite, reason: str, related: UUID | None) -> ChangeEvent:
+    return ChangeEvent(
+        change.action,
+        change.after.version,
+        reason,
+        change.before.memory_id,
+        old_status=change.before.status,
+        new_status=change.after.status,
+        related=related,
+    )
 
 
 def _why_withheld(made: Creation) -> str:
@@ -313,7 +310,7 @@ def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
     return next((other for m, other in plan.challenges if m == change.after.memory_id), None)
 
 
-def _stored_reason(closure: Closure, sealed: frozenset[UUID]) -> str:
+def _stored_reason(change: Rewrite, sealed: frozenset[UUID]) -> str:
     """Why a memory ends; a model's reason may quote sealed text."""
-    quotes = not sealed.isdisjoint({closure.before.memory_id, closure.superseded_by})
-    return closure.status if quotes else closure.reason
+    quotes = not sealed.isdisjoint({change.before.memory_id, change.superseded_by})
+    return change.action if quotes else change.reason

@@ -11,9 +11,10 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
+from hitherto_extraction.provider.openai_chat import OpenAIChatModel
+from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
 from hitherto_shared.model_api import (
@@ -39,18 +40,6 @@ _MOST_FAILURES_KEPT = 256
 logger = logging.getLogger("hitherto.models")
 
 
-class AdaptableChatModel(ChatModel, Protocol):
-    """A language model whose requests can take simpler forms."""
-
-    async def simplify(self, harmless: Prompt) -> bool:
-        """Look for a simpler form in which a harmless prompt passes, keep it, and say whether.
-
-        Raises:
-            ModelUnavailable: The server became unreachable meanwhile.
-        """
-        ...
-
-
 class GuardedChatModel:
     """A language model that is not called while it is known to be unreachable.
 
@@ -64,7 +53,7 @@ class GuardedChatModel:
 
     def __init__(
         self,
-        inner: AdaptableChatModel,
+        inner: OpenAIChatModel,
         breaker: CircuitBreaker,
         harmless: Prompt,
         *,

@@ -67,11 +67,30 @@ class OpenAIChatModel:
         self._warned = False
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Request once; see `ChatModel.complete` for the errors.
+        """Request once; again, with a higher limit of tokens, if the model has only thought.
 
-        An answer without text is a `Completion` with empty text.
+        An answer without text is a `Completion` with empty text. The errors are those of
+        `ChatModel.complete`.
         """
-        return await self._with_room(prompt)
+        first = await self._asked(_enlarged(prompt, self._room), self._dialect)
+        if self._room > 1 or not (first.truncated and only_reasons(first.text)):
+            return first
+        try:
+            second = await self._asked(_enlarged(prompt, _MORE_ROOM), self._dialect)
+        except ModelRefused:
+            return first
+        if not (second.truncated and only_reasons(second.text)):
+            self._room = _MORE_ROOM
+            logger.warning(
+                "the model spends its tokens on thinking; replies may have %d times "
+                "MEMORY_EXTRACTION_MAX_TOKENS from now on", _MORE_ROOM
+            )  # fmt: skip
+        return replace(
+            second,
+            calls=first.calls + second.calls,
+            input_tokens=first.input_tokens + second.input_tokens,
+            output_tokens=first.output_tokens + second.output_tokens,
+        )
 
     async def simplify(self, harmless: Prompt) -> bool:
         """Look for a simpler form in which a harmless prompt passes, and keep it.
@@ -104,28 +123,6 @@ class OpenAIChatModel:
     async def close(self) -> None:
         """Release connections."""
         await self._http.close()
-
-    async def _with_room(self, prompt: Prompt) -> Completion:
-        """Ask again with a higher limit of tokens if the model has only thought."""
-        first = await self._asked(_enlarged(prompt, self._room), self._dialect)
-        if self._room > 1 or not (first.truncated and only_reasons(first.text)):
-            return first
-        try:
-            second = await self._asked(_enlarged(prompt, _MORE_ROOM), self._dialect)
-        except ModelRefused:
-            return first
-        if not (second.truncated and only_reasons(second.text)):
-            self._room = _MORE_ROOM
-            logger.warning(
-                "the model spends its tokens on thinking; replies may have %d times "
-                "MEMORY_EXTRACTION_MAX_TOKENS from now on", _MORE_ROOM
-            )  # fmt: skip
-        return replace(
-            second,
-            calls=first.calls + second.calls,
-            input_tokens=first.input_tokens + second.input_tokens,
-            output_tokens=first.output_tokens + second.output_tokens,
-        )
 
     async def _asked(self, prompt: Prompt, dialect: Dialect) -> Completion:
         with metrics.measured_model_call("chat", self.model) as call:

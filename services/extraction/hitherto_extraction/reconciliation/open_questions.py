@@ -39,7 +39,7 @@ def open_questions(plan: Plan, situation: Situation) -> set[UUID]:
     changed = {
         each.superseded_by or each.before.memory_id
         for each in plan.closures
-        if each.status == "contradicted" and _may_bear(each.before, usual)
+        if each.action == "contradicted" and _may_bear(each.before, usual)
     }
     unsettled = {each.memory_id for each in plan.creations if each.may_replace}
     return near | changed | unsettled | {newer for newer, _ in plan.may_replace}

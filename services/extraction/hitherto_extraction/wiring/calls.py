@@ -34,7 +34,7 @@ from hitherto_extraction.pipeline.preview import ExtractionPreview
 from hitherto_extraction.restoring.importing import Importing
 from hitherto_extraction.sessions import SessionRules
 from hitherto_extraction.telling.sending import WebhookSecrets
-from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
+from hitherto_extraction.upkeep.schedules import CONSOLIDATION, DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.wiring.work import BackgroundWork, crowding, reconciling
 from hitherto_shared.consistency import ConsistencyTokens
@@ -142,8 +142,11 @@ def _maintenance(
             base.settings.webhook_private,
         ),
         UpkeepOnDemand(
-            {DECAY: work.decay, RETENTION: work.retention},
-            work.consolidation,
+            {
+                DECAY: lambda to, tenant, user, _: work.decay.count(to, tenant, user),
+                RETENTION: lambda to, tenant, user, _: work.retention.count(to, tenant, user),
+                CONSOLIDATION: work.consolidation.count,
+            },
             base.queue,
         ),
         work.schedules,

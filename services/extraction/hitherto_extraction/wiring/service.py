@@ -11,7 +11,7 @@ from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.recovery import Recovery
 from hitherto_extraction.wiring.base import open_base
 from hitherto_extraction.wiring.calls import build_servicers
-from hitherto_extraction.wiring.work import build_work
+from hitherto_extraction.wiring.work import BackgroundWork
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.database.room import RoomWatch
 from hitherto_shared.database.watch import DatabaseWatch
@@ -34,7 +34,7 @@ async def running(
     """
     async with AsyncExitStack() as stack:
         base = await open_base(stack, settings, conninfo)
-        work = build_work(base)
+        work = BackgroundWork(base)
         server = Server(
             settings,
             settings.extraction_listen,

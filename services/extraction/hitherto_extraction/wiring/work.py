@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from hitherto_extraction.budget import measure_budgets
@@ -50,86 +49,83 @@ _DELAY = 5
 """A reconciliation waits this many times as long as an extraction for more to change."""
 
 
-@dataclass(frozen=True, slots=True)
 class BackgroundWork:
-    """The background work, and the parts of it that callers use directly."""
+    """The background work, not started yet, and the parts of it that callers use directly."""
 
-    intake: Intake
-    extraction: Extraction
-    commit: Commit
-    consolidation: Consolidation
-    decay: Decay
-    retention: Retention
-    keep: RetentionDays
-    statistics: TableStatistics
-    schedules: Schedules
-    worker: Worker
-    scheduler: Scheduler
-    placing: PlacingLoop
-    delivering: DeliveryLoop
+    def __init__(self, base: Base) -> None:
+        settings, databases = base.settings, base.databases
+        self.intake = Intake(
+            databases.write,
+            base.queue,
+            base.trail,
+            base.keys,
+            memory_enabled=settings.memory_enabled,
+            extract_every=settings.extract_every,
+            debounce_seconds=settings.extract_debounce_seconds,
+            message_vectors=settings.message_vectors,
+        )
+        self.commit = Commit(
+            databases.write,
+            memory_enabled=settings.memory_enabled,
+            dedupe_threshold=base.dedupe_threshold,
+            crowding=crowding(base),
+            reconciling=reconciling(base),
+            daily_changes=settings.daily_changes,
+            planning_seconds=settings.planning_seconds,
+        )
+        self.extraction = _extraction(base, self.commit)
+        self.consolidation = _consolidation(base)
+        self.decay = Decay(databases.maintenance, max_memories=settings.max_memories)
+        self.keep = RetentionDays(settings.retention_days, settings.message_retention_days)
+        self.retention = Retention(databases.removal, self.keep)
+        self.statistics = TableStatistics(databases.maintenance)
+        sweeps = _sweeps(base, self.intake, self.statistics)
+        self.schedules = Schedules(
+            databases.maintenance,
+            read_schedules(settings.schedule_lines),
+            idle=sweeps.queue_idle,
+            keep=self.keep,
+            queue=base.queue,
+            audit=base.digests.sign,
+        )
+        idle = any(each.name == IDLE and each.cron for each in self.schedules.all)
+        self.scheduler = Scheduler(
+            self.schedules,
+            [*sweeps.at_intervals(idle=idle), (HOURS_SECONDS, base.digests.close_hours)],
+        )
+        self.worker = self._worker(base)
+        self.delivering = _delivering(base)
+        self.placing = PlacingLoop(databases.maintenance, base.signals, self.delivering.wake)
 
-
-def build_work(base: Base) -> BackgroundWork:
-    """All of it, not started yet."""
-    settings, databases = base.settings, base.databases
-    intake = Intake(
-        databases.write,
-        base.queue,
-        base.trail,
-        base.keys,
-        memory_enabled=settings.memory_enabled,
-        extract_every=settings.extract_every,
-        debounce_seconds=settings.extract_debounce_seconds,
-        message_vectors=settings.message_vectors,
-    )
-    commit = Commit(
-        databases.write,
-        memory_enabled=settings.memory_enabled,
-        dedupe_threshold=base.dedupe_threshold,
-        crowding=crowding(base),
-        reconciling=reconciling(base),
-        daily_changes=settings.daily_changes,
-        planning_seconds=settings.planning_seconds,
-    )
-    extraction = _extraction(base, commit)
-    consolidation = _consolidation(base)
-    decay = Decay(databases.maintenance, max_memories=settings.max_memories)
-    keep = RetentionDays(settings.retention_days, settings.message_retention_days)
-    retention = Retention(databases.removal, keep)
-    statistics = TableStatistics(databases.maintenance)
-    sweeps = _sweeps(base, intake, statistics)
-    delivering = _delivering(base)
-    schedules = Schedules(
-        databases.maintenance,
-        read_schedules(settings.schedule_lines),
-        idle=sweeps.queue_idle,
-        keep=keep,
-        queue=base.queue,
-        audit=base.digests.sign,
-    )
-    return BackgroundWork(
-        intake,
-        extraction,
-        commit,
-        consolidation,
-        decay,
-        retention,
-        keep,
-        statistics,
-        schedules,
-        _worker(base, extraction, consolidation, decay, retention),
-        Scheduler(
-            schedules,
-            [
-                *sweeps.at_intervals(
-                    idle=any(each.name == IDLE and each.cron for each in schedules.all)
-                ),
-                (HOURS_SECONDS, base.digests.close_hours),
-            ],
-        ),
-        PlacingLoop(databases.maintenance, base.signals, delivering.wake),
-        delivering,
-    )
+    def _worker(self, base: Base) -> Worker:
+        """The worker of the queue, with the runner of each kind of job."""
+        settings, databases = base.settings, base.databases
+        ingestion = Ingestion(
+            databases.write,
+            base.embedder,
+            base.prices,
+            memory_enabled=settings.memory_enabled,
+            budget=base.budget,
+        )
+        fill = Fill(databases.maintenance, base.embedders, base.prices, base.budget)
+        return Worker(
+            databases.maintenance,
+            base.signals,
+            {
+                EXTRACTION: self.extraction.run,
+                DOCUMENTS: ingestion.run,
+                CONSOLIDATION: self.consolidation.run,
+                RECONCILIATION: _reconciliation(base).run,
+                DECAY: self.decay.run,
+                RETENTION: self.retention.run,
+                REEMBEDDING: fill.run,
+            },
+            base.budget,
+            base.trail,
+            concurrency=settings.worker_concurrency,
+            lease_seconds=settings.lease_seconds,
+            backoff_seconds=settings.job_backoff_seconds,
+        )
 
 
 def _delivering(base: Base) -> DeliveryLoop:
@@ -180,43 +176,6 @@ def reconciling(base: Base) -> Reconciling:
         base.queue,
         enabled=settings.reconcile and base.chat.extractor != "offline",
         delay_seconds=_DELAY * settings.extract_debounce_seconds,
-    )
-
-
-def _worker(
-    base: Base,
-    extraction: Extraction,
-    consolidation: Consolidation,
-    decay: Decay,
-    retention: Retention,
-) -> Worker:
-    """The worker of the queue, with the runner of each kind of job."""
-    settings, databases = base.settings, base.databases
-    ingestion = Ingestion(
-        databases.write,
-        base.embedder,
-        base.prices,
-        memory_enabled=settings.memory_enabled,
-        budget=base.budget,
-    )
-    fill = Fill(databases.maintenance, base.embedders, base.prices, base.budget)
-    return Worker(
-        databases.maintenance,
-        base.signals,
-        {
-            EXTRACTION: extraction.run,
-            DOCUMENTS: ingestion.run,
-            CONSOLIDATION: consolidation.run,
-            RECONCILIATION: _reconciliation(base).run,
-            DECAY: decay.run,
-            RETENTION: retention.run,
-            REEMBEDDING: fill.run,
-        },
-        base.budget,
-        base.trail,
-        concurrency=settings.worker_concurrency,
-        lease_seconds=settings.lease_seconds,
-        backoff_seconds=settings.job_backoff_seconds,
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hitherto_extraction.provider.offline.language import detect, technologies
-from hitherto_extraction.provider.offline.reading import UserStatement
-from hitherto_extraction.provider.offline.text import cut, sentences
+from hitherto_extraction.provider.offline.reading import UserStatement, cut, sentences
 from hitherto_extraction.provider.protocol import Batch
 from hitherto_shared.text.instructions import overrides_instructions
 
