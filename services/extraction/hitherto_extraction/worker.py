@@ -76,8 +76,7 @@ Runner = Callable[[Claim], Awaitable[None]]
 class Worker:
     """Claims and runs jobs until it is stopped. The database role is hitherto_maintenance.
 
-    After `standstill_seconds` without progress of the event loop, running jobs are charged an
-    attempt.
+    After `standstill_seconds` without progress of the event loop, running jobs lose an attempt.
     """
 
     database: Database

@@ -105,20 +105,14 @@ async def _reader_of(
 
 
 async def _readers(user: UserRows, held: Sequence[ExistingDocument]) -> dict[UUID, Job]:
-    """The jobs that read documents, by id.
-
-    An imported document may name one of the user that it was exported of.
-    """
+    """The jobs that read documents, by id; an imported one may name a job of another user."""
     named = list({one.job_id for one in held if one.job_id})
     found = await jobs.get_jobs(user.connection, user.scope.tenant_id, named)
     return {job.job_id: job for job in found if job.user_id == user.scope.user_id}
 
 
 async def read_left(user: UserRows, queue: JobQueue) -> None:
-    """Queue what reads the documents that no job has read or is going to.
-
-    The caller holds the user's row.
-    """
+    """Queue what reads the documents that no job has read or is going to, under the user's lock."""
     lagging = await documents.find_lagging(user)
     known = await _readers(user, lagging)
     going = {job_id for job_id, job in known.items() if not job.final}

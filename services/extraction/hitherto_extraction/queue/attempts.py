@@ -131,10 +131,7 @@ async def record_spending(connection: Connection, held: Claim, result: Mapping[s
 
 
 async def discard(connection: Connection, held: Claim, why: str | None) -> bool:
-    """End a job whose user is gone or has switched learning off; returns whether that is so.
-
-    `why` is a key of `WHY_NOT`, or None.
-    """
+    """End the job if there is a reason, by a key of `WHY_NOT`; returns whether there is."""
     if why is None:
         return False
     await _end(connection, held, "cancelled", error=f"{why}: {WHY_NOT[why]}", reason=why)

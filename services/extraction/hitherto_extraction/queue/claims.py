@@ -278,11 +278,7 @@ async def record_progress(
 async def finish(
     connection: Connection, held: Claim, result: Mapping[str, Any], *, done_to: int = 0
 ) -> None:
-    """Record the end of a job with its result, and nothing else.
-
-    Raises:
-        ClaimLost: The claim is no longer current.
-    """
+    """Record the end of a job with its result, and nothing else; see `record_progress`."""
     await record_progress(connection, held, done_to=done_to, result=result, finished=True)
 
 

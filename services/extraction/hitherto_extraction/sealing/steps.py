@@ -141,11 +141,7 @@ async def clean_quotes(user: UserRows) -> None:
 
 
 async def _lock(user: UserRows, found: list[UUID]) -> list[UUID]:
-    """Those of the memories that could be locked.
-
-    Raises:
-        RowsBusy: There are some, and none could be.
-    """
+    """Those of the memories that could be locked."""
     if not found:
         return []
     locked = await removal.lock_memories(user, found)

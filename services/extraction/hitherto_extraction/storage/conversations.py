@@ -311,9 +311,8 @@ async def advance(
 ) -> None:
     """Advance the counters; `watermark` None leaves it.
 
-    New messages reopen a conversation that had ended.
-
-    Only new messages change the time of the last one: `last_said_at`, or now if they carry none.
+    New messages reopen a conversation that had ended, and change the time of the last one:
+    `last_said_at`, or now if they carry none.
     """
     await user.later(
         _ADVANCE,

@@ -244,10 +244,7 @@ async def settle_failed(
     error: str,
     wait_seconds: float | None,
 ) -> bool:
-    """Record a failed attempt; it waits for the next one, or is dead if `wait_seconds` is None.
-
-    False if the delivery is not this attempt's any more.
-    """
+    """Record a failed attempt; without `wait_seconds` it was the last. False if it is another's."""
     values = {**delivery.key, "status": status, "error": error, "wait_seconds": wait_seconds}
     return (await connection.execute(_FAILED, values)).rowcount > 0
 

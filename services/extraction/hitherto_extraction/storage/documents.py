@@ -291,10 +291,7 @@ async def mark_ingested(user: UserRows, document_id: UUID, *, heading: str) -> N
 
 
 async def delete(user: UserRows, document_id: UUID) -> int:
-    """Delete the document itself, after everything else of it; returns 1, or 0 if there was none.
-
-    The role is hitherto_removal.
-    """
+    """Delete the document itself, after everything else of it; returns how many there were."""
     return (await user.execute(_DELETE, document_id=document_id)).rowcount
 
 

@@ -75,10 +75,7 @@ class HeldColumn:
 
 @dataclass(frozen=True, slots=True)
 class UserTable:
-    """A table with data of users.
-
-    `by` is the column that identifies the user: `user_id`, or `user_hash` if only that is stored.
-    """
+    """A table with data of users, whom the column `by` identifies: `user_id` or `user_hash`."""
 
     name: str
     columns: Mapping[str, str]

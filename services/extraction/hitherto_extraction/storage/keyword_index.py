@@ -218,10 +218,7 @@ async def append(user: UserRows, texts: Mapping[int, Counter[str]]) -> None:
 async def append_passages(
     user: UserRows, corpora: Mapping[str, Mapping[int, Counter[str]]]
 ) -> None:
-    """Add the terms of passages by number in each corpus.
-
-    Numbers are above all earlier ones there.
-    """
+    """Add the terms of passages by number in each corpus; numbers are above all earlier ones."""
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await in_thread_if_long(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
     if columns:
@@ -231,10 +228,7 @@ async def append_passages(
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
-    """All postings by term, column by column, a term's as Postgres writes arrays; {} if none.
-
-    No term contains a line break, no corpus a comma.
-    """
+    """The postings of each term, column by column; no term has a line break, no corpus a comma."""
     of_corpora: list[str] = []
     terms: list[str] = []
     columns: list[list[str]] = []

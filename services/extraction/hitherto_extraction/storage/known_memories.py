@@ -335,10 +335,7 @@ async def find_same_words(user: UserRows, contents: Mapping[int, str]) -> list[t
 async def source_words(
     user: UserRows, memory_ids: Sequence[UUID], *, newest: int, characters: int
 ) -> dict[UUID, list[tuple[SourceRef, str]]]:
-    """The `newest` messages behind each memory, newest first, each cut at `characters`.
-
-    Sealed ones are left out: an index of their words would reveal them.
-    """
+    """The `newest` messages in clear behind each memory, newest first, each cut at `characters`."""
     cursor = await user.execute(
         _SOURCE_WORDS, memory_ids=list(memory_ids), newest=newest, characters=characters
     )

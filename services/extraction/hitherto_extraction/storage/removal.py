@@ -217,10 +217,7 @@ async def lock_memories(user: UserRows, memory_ids: Sequence[UUID]) -> list[UUID
 async def remove_memories(
     user: UserRows, memory_ids: Sequence[UUID], *, job_id: UUID
 ) -> Mapping[str, int]:
-    """Delete memories with their versions, vectors, words and history contents.
-
-    Returns rows by table.
-    """
+    """Delete memories with all of their contents; returns the number of rows by table."""
     values = {"memory_ids": list(memory_ids)}
     events = [
         ChangeEvent("expired", version, "not used for longer than it is kept", memory_id, status)
@@ -243,20 +240,14 @@ async def remove_memories(
 
 
 async def forget_mentions(user: UserRows, memory_ids: Sequence[UUID]) -> int:
-    """Remove the mentions of memories, and entities that only they mentioned.
-
-    Returns their number.
-    """
+    """Remove the mentions of memories and what only they mention; returns how many entities."""
     entities = await user.fetch_values(_FORGET_MENTIONS, memory_ids=list(memory_ids))
     await document_mentions.drop_unmentioned(user, entities)
     return len(entities)
 
 
 async def delete_vectors(user: UserRows, memory_ids: Sequence[UUID]) -> int:
-    """Delete the vectors of memories in clear, including those of their sources.
-
-    Returns their number.
-    """
+    """Delete the vectors in clear of memories and of their sources; returns their number."""
     vectors = (await user.execute(_DELETE_VECTORS, memory_ids=list(memory_ids))).rowcount
     return vectors + await delete_source_vectors(user, memory_ids)
 

@@ -184,10 +184,7 @@ async def sealed_vectors(user: UserRows, memory_id: UUID) -> list[tuple[str, Vec
 async def without_vector(
     user: UserRows, model: str, *, after: UUID, limit: int
 ) -> list[EmbeddableText]:
-    """The user's next sealed memories, by id, without a vector of their present words.
-
-    One that the key does not open gets none.
-    """
+    """The next sealed memories, by id, that lack a vector and that the key opens."""
     while rows := await user.fetch_rows(_WITHOUT, after=after, model=model, limit=limit):
         found = [text for row in rows if (text := _embeddable(user.scope, *row)) is not None]
         if found:

@@ -260,10 +260,7 @@ CLEAR: Mapping[str, ClearRows] = {
 
 
 async def leave_without_vectors(connection: Connection) -> None:
-    """Let the sweep compute vectors that sealed memories lack since a change of model.
-
-    The role is hitherto_maintenance.
-    """
+    """Let the sweep compute vectors that sealed memories lack since a change of model."""
     changed = await reembedding.activated(connection, within=timedelta(hours=1))
     if changed is not None:
         await connection.execute(_LEAVE_WITHOUT_VECTORS, {"model": changed[0]})

@@ -202,10 +202,8 @@ async def archive(
 ) -> dict[str, int]:
     """Archive those of `memories` to which a rule applies at `at`; returns the number by rule.
 
-    The caller holds their users' rows.
-
-    Each of `memories` is checked again here. `at` is the database's clock after the lock. `surplus`
-    ones are archived because there are too many, whatever the other rules say.
+    The caller holds their users' rows, and `at` is the database's clock since. `surplus` ones are
+    archived because there are too many, whatever the other rules say.
     """
     by_user: dict[str, list[UUID]] = {}
     for user_id, memory_id in memories:

@@ -85,12 +85,7 @@ _TAKE_QUESTIONS = "DELETE FROM query_usage RETURNING tenant_id, model, calls, to
 
 @dataclass(frozen=True, slots=True)
 class SpendingToday:
-    """What a tenant has spent since midnight UTC.
-
-    Attributes:
-        rows: The number of rows of the ledger in the sum.
-        seconds_left: Seconds until the next midnight.
-    """
+    """A tenant's spending since midnight UTC, in how many rows, and the seconds until the next."""
 
     usd: Decimal
     rows: int
@@ -121,11 +116,7 @@ class UsageFilter:
 
 @dataclass(frozen=True, slots=True)
 class UsageGroup:
-    """The cost of one group; dimensions without grouping are empty.
-
-    Attributes:
-        place: Its position in the list, for the next page.
-    """
+    """The cost of a group, and its place in the list; dimensions without grouping are empty."""
 
     user_id: str
     kind: str
@@ -147,18 +138,12 @@ async def spent_today(connection: Connection, tenant_id: str) -> SpendingToday:
 
 
 async def spent_today_by_tenant(connection: Connection) -> dict[str, Decimal]:
-    """What each tenant with any past usage has spent on the database's current day.
-
-    The role is hitherto_maintenance.
-    """
+    """What each tenant with usage has spent on the database's day (role hitherto_maintenance)."""
     return dict(await connection.fetch_rows(_TODAY_OF_ALL, {}))
 
 
 async def take_questions(connection: Connection) -> list[tuple[str, str, int, int]]:
-    """Take the uncharged usage of queries, across tenants: tenant, model, calls, tokens.
-
-    It is removed from the counts if the transaction commits. The role is hitherto_maintenance.
-    """
+    """Take the uncharged usage of queries out of the counts: tenant, model, calls, tokens."""
     return sorted(await connection.fetch_rows(_TAKE_QUESTIONS))
 
 

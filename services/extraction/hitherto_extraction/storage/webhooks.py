@@ -218,14 +218,10 @@ async def note_failure(
     rest_seconds: float,
     most_dead: int,
 ) -> str:
-    """Let a webhook rest after a failed attempt, and disable it if that was one too many.
+    """Let a webhook rest after a failed attempt; returns why it is disabled, empty if it is not.
 
-    `died` tells whether the delivery was given up, and `gone` whether the receiver says that it is
-    gone for good. It rests `rest_seconds` for each failure in a row; `most_dead` deliveries given
-    up in a row disable it.
-
-    Returns:
-        Why it is disabled; empty if it is not.
+    `died`: the delivery was given up; `gone`: the receiver says that it is gone for good. It rests
+    `rest_seconds` for each failure in a row; `most_dead` deliveries given up in a row disable it.
     """
     values = {
         "tenant_id": tenant_id,

@@ -23,11 +23,7 @@ _ONE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """Keeps the statistics of all tables.
-
-    Attributes:
-        database: The role is hitherto_maintenance.
-    """
+    """Keeps the statistics of all tables. The role is hitherto_maintenance."""
 
     database: Database
 
@@ -43,10 +39,7 @@ class TableStatistics:
         return bool(table)
 
     async def refresh(self, seconds: float) -> None:
-        """Analyse every table that has grown, as far as it takes no longer than `seconds`.
-
-        What is left is analysed by the next sweep.
-        """
+        """Analyse every table that has grown, within `seconds`; the next sweep does the rest."""
         ends = monotonic() + seconds
         with faults.Tolerated(logger, "tables are analysed later"):
             while (left := ends - monotonic()) > 0 and await self.refresh_one(left):

@@ -85,10 +85,7 @@ WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.pla
 
 @dataclass(frozen=True, slots=True)
 class NumberedText:
-    """A text with its number in the keyword index, its length there, and the state of its vector.
-
-    `state` is a value of the column embedding_state.
-    """
+    """A text with its number and its terms in the index, and its value of embedding_state."""
 
     key: ItemKey
     lexical_no: int
@@ -99,10 +96,7 @@ class NumberedText:
 async def add(
     user: UserRows, texts: Mapping[PassageCorpus, Sequence[Counter[str]]]
 ) -> dict[PassageCorpus, list[int]]:
-    """Index new texts, given by their terms; returns their numbers, in order.
-
-    The caller holds the user's row.
-    """
+    """Index new texts, given by their terms; returns their numbers, in order."""
     numbers: dict[PassageCorpus, list[int]] = {corpus: [] for corpus in texts}
     fresh = {corpus: those for corpus, those in texts.items() if those}
     if not fresh:
@@ -157,10 +151,7 @@ async def number(
 async def find_left(
     connection: Connection, corpus: SpokenCorpus, *, seconds: float, limit: int
 ) -> list[tuple[Scope, ItemKey]]:
-    """Texts of any user unindexed for this many seconds, oldest first.
-
-    The role is hitherto_maintenance.
-    """
+    """Texts of any user that have been unindexed for this many seconds, oldest first."""
     cursor = await connection.execute(corpus.left, {"seconds": seconds, "limit": limit})
     return [(Scope(row[0], row[1]), (row[2], row[3])) for row in await cursor.fetchall()]
 
@@ -168,10 +159,7 @@ async def find_left(
 async def index_unindexed(
     user: UserRows, corpus: SpokenCorpus, keys: Collection[ItemKey], *, embedded: bool
 ) -> int:
-    """Index those of the texts that are not indexed yet, without a job; returns their number.
-
-    If they are to be `embedded`, they also wait for vectors. The caller holds the user's row.
-    """
+    """Index those of the texts that are not yet; if `embedded`, they also wait for vectors."""
     if not keys:
         return 0
     rows = await user.fetch_rows(
