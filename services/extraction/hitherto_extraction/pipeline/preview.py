@@ -32,7 +32,7 @@ from hitherto_extraction.storage import (
     conversations,
     editing,
     ledger,
-    mentioned,
+    mentions,
     profiles,
     summaries,
     users,
@@ -335,7 +335,7 @@ async def _picture(
         achieved=[rows[m].memory for m, how in closed.items() if how == "achieved"],
         profile=profile if profile.version != scene.profile_version else None,
         summary=summary,
-        entities=await mentioned.entities_of(user, mentioning),
+        entities=await mentions.entities_of(user, mentioning),
         result=replace(
             scene.result,
             counts={**scene.result.counts, "messages_read": read, "messages_total": run.total},
