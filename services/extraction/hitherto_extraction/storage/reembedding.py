@@ -11,14 +11,17 @@ from datetime import datetime, timedelta
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_shared.database.pool import Connection
 
+# A model has one role at most, and a role one model.
 _LOOK = """
-SELECT model, dimensions, active, target, previous
+SELECT CASE WHEN active THEN 'active' WHEN target THEN 'target' ELSE 'previous' END,
+       model, dimensions
 FROM embedding_models
 WHERE active OR target OR previous
 """
 
 _LOCK = """
-SELECT model, dimensions, active, target, previous
+SELECT CASE WHEN active THEN 'active' WHEN target THEN 'target' ELSE 'previous' END,
+       model, dimensions
 FROM embedding_models
 WHERE active OR target OR previous
 ORDER BY model
@@ -81,18 +84,16 @@ FROM (
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """A model and its role."""
+    """A model and the length of its vectors."""
 
     name: str
     dimensions: int
-    active: bool
-    target: bool
-    previous: bool
 
 
-async def models(connection: Connection, *, lock: bool = False) -> list[EmbeddingModel]:
-    """The models with a role; locked until the transaction ends if requested."""
-    return await connection.fetch(EmbeddingModel, _LOCK if lock else _LOOK)
+async def models(connection: Connection, *, lock: bool = False) -> dict[str, EmbeddingModel]:
+    """The models that are `active`, `target` or `previous`, by role; `lock` locks them."""
+    rows = await connection.fetch_rows(_LOCK if lock else _LOOK)
+    return {role: EmbeddingModel(*columns) for role, *columns in rows}
 
 
 async def set_target(connection: Connection, model: str) -> None:
