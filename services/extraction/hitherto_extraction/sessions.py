@@ -69,11 +69,7 @@ class SessionState:
 async def update_session(
     user: UserRows, session_id: str, update: SessionUpdate, rules: SessionRules
 ) -> SessionState:
-    """Replace what `update` gives, and extend the session's lifetime.
-
-    Raises:
-        WrongState: Memory is switched off for the user, or the user was erased.
-    """
+    """Replace what `update` gives, and extend the session's lifetime; see `admit`."""
     await admit(user, memory_enabled=rules.memory_enabled)
     if update.context is None:
         await sessions.renew_context(user, session_id, seconds=rules.context_seconds)

@@ -283,11 +283,7 @@ async def finish(
 
 
 async def fix_range(connection: Connection, held: Claim, *, range_from: int, range_to: int) -> None:
-    """Fix the range of messages that an open job owns from now on.
-
-    Raises:
-        ClaimLost: The claim is no longer current.
-    """
+    """Fix the range of messages that an open job owns from now on; see `hold`."""
     if not await own_range(
         connection,
         held.tenant_id,

@@ -182,8 +182,7 @@ class JobQueue:
             "tenant_ids": list(tenant_ids),
             "max_attempts": self.max_attempts,
         }
-        cursor = await connection.execute(_ENQUEUE_FOR_SLOT, values)
-        return dict(await cursor.fetchall())
+        return dict(await connection.fetch_rows(_ENQUEUE_FOR_SLOT, values))
 
     async def _queue(self, connection: Connection, **values: Any) -> Job:
         """Insert a job that workers are to take, and name it in the current span."""

@@ -40,9 +40,8 @@ class ExportedRecord:
 
     Attributes:
         number: Its place in the export, from 1.
-        row: Its checked columns; None if the table is left out, or part of the record is lost.
+        row: Its checked columns; None if the table is left out, or part of the record is `lost`.
         owner: The tenant and user in it, as far as there are any.
-        lost: Whether part of it could not be decrypted any more when it was exported.
     """
 
     number: int

@@ -53,18 +53,8 @@ WITH incoming AS MATERIALIZED @incoming_postings, first AS MATERIALIZED (
     SELECT %(tenant_id)s, %(user_id)s, term, 0, lexical_nos, frequencies, lengths
     FROM met
     WHERE place IS NULL AND fits
-), latest AS (
-    SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
-    FROM met
-    LEFT JOIN LATERAL (
-        SELECT segment, cardinality(lexical_nos) AS used
-        FROM postings AS p
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.term = met.term
-        ORDER BY segment DESC
-        LIMIT 1
-    ) AS held ON true
-    WHERE NOT met.fits
-), placed AS @placed_postings
+), latest AS @latest_postings(postings, p.term = met.term),
+     placed AS @placed_postings
 INSERT INTO postings AS held
     (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
 SELECT %(tenant_id)s, %(user_id)s, term, segment,
@@ -121,19 +111,8 @@ WITH incoming AS MATERIALIZED @incoming_postings, first AS MATERIALIZED (
     SELECT %(tenant_id)s, %(user_id)s, corpus, term, 0, lexical_nos, frequencies, lengths
     FROM met
     WHERE place IS NULL AND fits
-), latest AS (
-    SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
-    FROM met
-    LEFT JOIN LATERAL (
-        SELECT segment, cardinality(lexical_nos) AS used
-        FROM passage_postings AS p
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.corpus = met.corpus
-          AND p.term = met.term
-        ORDER BY segment DESC
-        LIMIT 1
-    ) AS held ON true
-    WHERE NOT met.fits
-), placed AS @placed_postings
+), latest AS @latest_postings(passage_postings, p.corpus = met.corpus AND p.term = met.term),
+     placed AS @placed_postings
 INSERT INTO passage_postings AS held
     (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
 SELECT %(tenant_id)s, %(user_id)s, corpus, term, segment,

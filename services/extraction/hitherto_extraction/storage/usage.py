@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
@@ -169,17 +168,16 @@ async def sum_up(
         "limit": limit + 1,
     }
     found = await connection.fetch_rows(_GROUPED, values)
-    return [_group(row) for row in found[:limit]], len(found) > limit
+    groups = [
+        UsageGroup(
+            user_id, kind, model, day, UsageTotals(*sums), (str(days_before), user_id, kind, model)
+        )
+        for days_before, user_id, kind, model, *sums, day in found[:limit]
+    ]
+    return groups, len(found) > limit
 
 
 async def total(connection: Connection, tenant_id: str, wanted: UsageFilter) -> UsageTotals:
     """The sum of everything selected."""
     groups, _ = await sum_up(connection, tenant_id, wanted, by=(), after=None, limit=1)
     return groups[0].used if groups else UsageTotals()
-
-
-def _group(row: tuple[Any, ...]) -> UsageGroup:
-    days_before, user_id, kind, model, *sums, day = row
-    return UsageGroup(
-        user_id, kind, model, day, UsageTotals(*sums), (str(days_before), user_id, kind, model)
-    )

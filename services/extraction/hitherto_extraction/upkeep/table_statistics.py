@@ -28,11 +28,7 @@ class TableStatistics:
     database: Database
 
     async def refresh_one(self, timeout: float = _ONE_SECONDS) -> bool:
-        """Analyse a table that has grown; False if none has.
-
-        Raises:
-            HithertoError: The database does not answer, or not within `timeout` seconds.
-        """
+        """Analyse a table that has grown, within `timeout` seconds; False if none has."""
         table = await self.database.run(upkeep.analyse_grown, timeout=timeout)
         if table:
             logger.info("analysed a table", extra={"table": table})

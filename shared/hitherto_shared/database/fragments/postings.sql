@@ -8,6 +8,20 @@ FROM unnest(string_to_array(%(corpora)s, ','), string_to_array(%(terms)s, E'\n')
             string_to_array(%(lengths)s, ';'))
      AS posting (corpus, term, lexical_nos, frequencies, lengths);
 
+-- @latest_postings(postings, same): what has been `met` and does not fit into its first segment, with how
+-- many postings its term has before. `postings` is the table, and `same` what makes a row of it, `p`, one
+-- of the term.
+SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
+FROM met
+LEFT JOIN LATERAL (
+    SELECT p.segment, cardinality(p.lexical_nos) AS used
+    FROM :postings AS p
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND :same
+    ORDER BY p.segment DESC
+    LIMIT 1
+) AS held ON true
+WHERE NOT met.fits;
+
 -- @placed_postings: each posting of `latest`, which continues `before` postings of its term, with its
 -- segment.
 SELECT corpus, term, lexical_no, frequency, length,

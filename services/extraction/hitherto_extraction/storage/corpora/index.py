@@ -101,13 +101,13 @@ async def add(
     fresh = {corpus: those for corpus, those in texts.items() if those}
     if not fresh:
         return numbers
-    cursor = await user.execute(
+    rows = await user.fetch_rows(
         _COUNT,
         corpora=Texts(corpus.name for corpus in fresh),
         texts=Integers(len(those) for those in fresh.values()),
         terms=[sum(terms.total() for terms in those) for those in fresh.values()],
     )
-    last: dict[str, int] = dict(await cursor.fetchall())
+    last: dict[str, int] = dict(rows)
     for corpus, those in fresh.items():
         end = last[corpus.name] + 1
         numbers[corpus] = list(range(end - len(those), end))
@@ -133,7 +133,7 @@ async def number(
     """
     if not texts:
         return 0
-    cursor = await user.execute(
+    rows = await user.fetch_rows(
         corpus.number,
         **vectors.key_columns([text.key for text in texts]),
         lexical_nos=Integers(text.lexical_no for text in texts),
@@ -141,7 +141,7 @@ async def number(
         states=Texts(text.state for text in texts),
         model=model,
     )
-    done = {(row[0], row[1]) for row in await cursor.fetchall()}
+    done = set(rows)
     late = [text for text in texts if text.key not in done]
     lengths = {text.lexical_no: text.terms.total() for text in late}
     await _remove(user, corpus, lengths, {term for text in late for term in text.terms})
@@ -152,8 +152,8 @@ async def find_left(
     connection: Connection, corpus: SpokenCorpus, *, seconds: float, limit: int
 ) -> list[tuple[Scope, ItemKey]]:
     """Texts of any user that have been unindexed for this many seconds, oldest first."""
-    cursor = await connection.execute(corpus.left, {"seconds": seconds, "limit": limit})
-    return [(Scope(row[0], row[1]), (row[2], row[3])) for row in await cursor.fetchall()]
+    rows = await connection.fetch_rows(corpus.left, {"seconds": seconds, "limit": limit})
+    return [(Scope(*row[:2]), row[2:]) for row in rows]
 
 
 async def index_unindexed(

@@ -127,10 +127,10 @@ def key_columns(keys: Collection[ItemKey]) -> dict[str, Any]:
 async def _texts(
     connection: Connection, corpus: EmbeddedCorpus, statement: str, values: Mapping[str, Any]
 ) -> list[EmbeddableText]:
-    cursor = await connection.execute(statement, {**values, "characters": MAX_EMBEDDED})
+    rows = await connection.fetch_rows(statement, {**values, "characters": MAX_EMBEDDED})
     return [
         EmbeddableText((tenant_id, user_id, item_id, number), corpus.contents(*words))
-        for tenant_id, user_id, item_id, number, *words in await cursor.fetchall()
+        for tenant_id, user_id, item_id, number, *words in rows
     ]
 
 
