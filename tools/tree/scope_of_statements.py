@@ -52,7 +52,7 @@ ACROSS_USERS = {
     "storage/unusable_replies": "_FIND _EXPIRE",
     "storage/upkeep": "_LOOK _LOCK_USERS _COUNT_FADING _COUNT_SURPLUS _CROWDED",
     "storage/usage": "_TODAY _TODAY_OF_ALL _TAKE_QUESTIONS",
-    "storage/webhooks": "_COUNT _FIND _PAGE _DELETE_DELIVERIES _DELETE _ENABLE _WANTED _OPEN "
+    "storage/webhooks": "_COUNT _PAGE _DELETE_DELIVERIES _DELETE _ENABLE _WANTED _OPEN "
     "_SUCCEEDED _FAILED",
 }
 """Statements that are not about one user of one tenant, by module.

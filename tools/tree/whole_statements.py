@@ -11,12 +11,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 # The name of a table, a role or a database cannot be a parameter. psycopg quotes it as an
-# identifier; each of these statements is about any table that holds data of a user, or sets up
-# roles and databases.
+# identifier; each of these statements is about any table that holds data of a user, or of its
+# memories, or sets up roles and databases.
 IDENTIFIERS_ONLY = {
     "services/extraction/hitherto_extraction/storage/erasure.py",
     "services/extraction/hitherto_extraction/storage/exports.py",
     "services/extraction/hitherto_extraction/storage/imported.py",
+    "services/extraction/hitherto_extraction/storage/removal.py",
     "services/extraction/hitherto_extraction/storage/sealing.py",
     "shared/hitherto_shared/database/bootstrap.py",
     "shared/hitherto_shared/database/embedded/preparation.py",

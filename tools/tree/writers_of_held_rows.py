@@ -44,8 +44,8 @@ WRITERS = {
     "reembedding": {"memories"},
     "reindexing": {"memories", "postings"},
     "removal": {
-        "entities", "entity_mentions", "memories", "memory_embeddings",
-        "memory_source_embeddings", "memory_sources", "messages", "profiles",
+        NAMED_ELSEWHERE, "entities", "entity_mentions", "memories", "memory_source_embeddings",
+        "memory_sources", "messages", "profiles",
     },
     "reconciliation": {"memory_sources"},
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},

@@ -58,11 +58,7 @@ class BudgetSpent(Exception):
 
 
 class Budget:
-    """The daily budget of every tenant of this installation.
-
-    Args:
-        daily_usd: US dollars per day; 0 means no budget.
-    """
+    """The daily budget of every tenant in US dollars; 0 means none."""
 
     def __init__(self, daily_usd: float = 0.0) -> None:
         self.daily_usd = Decimal(str(daily_usd))
@@ -92,11 +88,7 @@ class Budget:
             )
 
     async def check(self, database: Database, tenant_id: str, kind: str) -> None:
-        """The same outside a transaction; asks the database only if there is a budget.
-
-        Raises:
-            BudgetSpent: The tenant may not spend.
-        """
+        """`require` outside a transaction; asks the database only if there is a budget."""
         if self.limits(kind):
             await database.run(
                 lambda connection: self.require(connection, tenant_id, kind),

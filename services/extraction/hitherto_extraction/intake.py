@@ -87,17 +87,11 @@ class Intake(JobCalls):
         *,
         timeout: float,
     ) -> Accepted:
-        """Accept messages of an ongoing conversation.
-
-        A job is queued once enough of them are waiting.
+        """Accept messages of an ongoing conversation; queues a job once enough of them wait.
 
         Raises:
-            WrongState: The user was erased, or a known message id came with different content.
+            WrongState, AlreadyExists, KeyUnavailable, KeyServiceUnavailable: As for `submit`.
             Exhausted: A job would be due and too many wait; nothing was stored.
-            AlreadyExists: The idempotency key was used for another body.
-            KeyUnavailable: The user has encryption on and the key is unavailable; nothing was
-                stored.
-            KeyServiceUnavailable: The same, temporarily.
         """
         pending: int | None = None
 

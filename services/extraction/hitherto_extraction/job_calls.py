@@ -23,10 +23,7 @@ MAX_RETRIED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The outcome of a call that may have queued jobs, and its point in time.
-
-    `known` is the number of transcripts of which every message was stored already.
-    """
+    """The outcome of a call that may queue jobs; `known` transcripts were stored whole already."""
 
     jobs: list[Job]
     position: Position

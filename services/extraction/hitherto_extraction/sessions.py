@@ -69,11 +69,7 @@ class SessionState:
 async def update_session(
     user: UserRows, session_id: str, update: SessionUpdate, rules: SessionRules
 ) -> SessionState:
-    """Replace what `update` gives, and extend the session's lifetime.
-
-    Raises:
-        WrongState: Memory is switched off for the user, or the user was erased.
-    """
+    """Replace what `update` gives, and extend the session's lifetime; see `admit`."""
     await admit(user, memory_enabled=rules.memory_enabled)
     if update.context is None:
         await sessions.renew_context(user, session_id, seconds=rules.context_seconds)
@@ -94,11 +90,7 @@ async def read_session(user: UserRows, session_id: str) -> SessionState:
 
 
 def bounded(context: Mapping[str, Any]) -> dict[str, Any]:
-    """The context with its known keys cut to size.
-
-    Assistants submit their last answers; if a long one is kept only in part, that is no reason to
-    refuse it.
-    """
+    """The context with its known keys cut to size: a long last answer is no reason to refuse it."""
     found = dict(context)
     response = found.get("last_response")
     if isinstance(response, str):
@@ -147,11 +139,7 @@ class Decision:
 
 
 async def add_action(user: UserRows, proposal: Proposal, *, memory_enabled: bool) -> PendingAction:
-    """Add an action that waits for the user's decision.
-
-    Raises:
-        WrongState: Memory is switched off for the user, or the user was erased.
-    """
+    """Add an action that waits for the user's decision; see `admit` for who may not."""
     await admit(user, memory_enabled=memory_enabled)
     for _ in range(_TRIES):
         action_id = f"act_{secrets.token_hex(4)}"

@@ -135,10 +135,7 @@ class Sweeps:
         return await self.database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS)
 
     async def drop_documents(self) -> int:
-        """Delete a batch of expired documents with all that was made of them; returns how many.
-
-        Each in a transaction of its own; a user who stays locked waits for the next sweep.
-        """
+        """Delete some expired documents, each in a transaction of its own; returns how many."""
         dropped = 0
         for scope, document_id in await self.database.run(
             lambda connection: documents.find_expired(connection, limit=_BATCH),
@@ -215,10 +212,7 @@ class Scheduler:
 
 
 def _one_at_a_time(duty: Work) -> Callable[[], Coroutine[None, None, None]]:
-    """Run `duty`, unless it is running still.
-
-    Its cancellation at shutdown is no failure, as which APScheduler would log it.
-    """
+    """Run `duty` unless it still runs; APScheduler would log a cancellation as a failure."""
     running = False
 
     async def run() -> None:

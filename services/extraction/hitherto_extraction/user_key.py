@@ -44,13 +44,9 @@ async def key_of(database: Database, keys: UserKeys | None, scope: Scope) -> Use
 
 
 async def standing_key(keys: UserKeys | None, scope: Scope) -> UserKey | None:
-    """The user's key if there is one, whether or not the user has encryption on.
+    """The user's key if there is one, whether or not the user has encryption on; see `key_of`.
 
     For work that reads the user's row anyway, and refuses to go on where a key is missing.
-
-    Raises:
-        KeyUnavailable: There is a key, and it does not open.
-        KeyServiceUnavailable: A key-management service does not answer.
     """
     if keys is not None and keys.configured:
         with suppress(KeyGone):

@@ -22,17 +22,17 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field
 
-from hitherto_extraction.attempt_span import span_of
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
 from hitherto_extraction.queue.jobs import RETRIED, JobSignals
 from hitherto_extraction.queue.leases import LeaseRenewal
-from hitherto_shared import metrics
+from hitherto_shared import metrics, tracing
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
@@ -50,7 +50,6 @@ from hitherto_shared.work_record import begin_record, current_record
 
 logger = logging.getLogger("hitherto.worker")
 
-MAX_BACKOFF_SECONDS = 300.0
 LOOK_AGAIN_SECONDS = 600.0
 """Interval of checking a job without budget again: there may be more by then."""
 _STATEMENT_SECONDS = 10.0
@@ -76,8 +75,7 @@ Runner = Callable[[Claim], Awaitable[None]]
 class Worker:
     """Claims and runs jobs until it is stopped. The database role is hitherto_maintenance.
 
-    After `standstill_seconds` without progress of the event loop, running jobs are charged an
-    attempt.
+    After `standstill_seconds` without progress of the event loop, running jobs lose an attempt.
     """
 
     database: Database
@@ -213,7 +211,7 @@ class Worker:
         begin_record()
         act_for(held.tenant_id)
         try:
-            with metrics.JOB_SECONDS.labels(held.kind).time(), span_of(held):
+            with metrics.JOB_SECONDS.labels(held.kind).time(), _span_of(held):
                 await self._attempt(held)
         except asyncio.CancelledError:
             if self._stopping and self._was_held_up():
@@ -233,7 +231,7 @@ class Worker:
         except OthersFirst as others:
             self._ended(held, "others_first")
             seconds = others.seconds
-            await self._record(lambda c: attempts.step_back(c, held, delay_seconds=seconds))
+            await self._record(lambda c: attempts.release(c, held, delay_seconds=seconds))
         except BudgetSpent as error:
             await self._pause(held, error)
         except ModelUnavailable as error:
@@ -252,11 +250,12 @@ class Worker:
                 delay,
                 error,
             )
-            await self._wait_out(
+            await self._end(
                 held,
                 "MODEL_MISCONFIGURED" if lasting else "MODEL_UNAVAILABLE",
                 str(error),
-                delay=delay,
+                attempts.wait_out_outage,
+                delay_seconds=delay,
                 counts=error.asked and not lasting,
             )
         except (ModelRefused, ModelMisbehaved) as error:
@@ -276,8 +275,10 @@ class Worker:
                 # Failures of the database, or of a user's key, are not the job's fault, however
                 # long they last.
                 logger.warning("the job waits: %s", fault.message, extra=faults.sqlstate_of(error))
-                delay = self._backoff(1)
-                await self._wait_out(held, fault.reason, fault.message, delay=delay, counts=False)
+                wait_out, delay = attempts.wait_out_outage, self._backoff(1)
+                await self._end(
+                    held, fault.reason, fault.message, wait_out, delay_seconds=delay, counts=False
+                )
 
     def _ended(self, held: Claim, outcome: str) -> None:
         """Count and log an attempt that ended: `succeeded`, `lost`, or the reason of its error."""
@@ -315,19 +316,6 @@ class Worker:
             str(error),
             attempts.pause,
             delay_seconds=min(look, error.seconds_left + jitter),
-        )
-
-    async def _wait_out(
-        self, held: Claim, reason: str, message: str, *, delay: float, counts: bool
-    ) -> None:
-        await self._end(
-            held,
-            reason,
-            message,
-            attempts.wait_out_outage,
-            delay_seconds=delay,
-            longest_seconds=MAX_BACKOFF_SECONDS,
-            counts=counts,
         )
 
     async def _fail(self, held: Claim, reason: str, message: str) -> None:
@@ -372,8 +360,31 @@ class Worker:
     def _backoff(self, attempt: int) -> float:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
         delay: float = self.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
-        return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
+        return min(delay, attempts.MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
 
 
 def _database_fault(error: BaseException) -> HithertoError | None:
     return error if isinstance(error, HithertoError) else faults.translate(error)
+
+
+@contextmanager
+def _span_of(held: Claim) -> Iterator[None]:
+    """The span of an attempt, if traces are on."""
+    tracer = tracing.tracer()
+    if tracer is None:
+        yield
+        return
+    about: tracing.Attributes = {
+        "hitherto.job.id": str(held.job_id),
+        "hitherto.job.attempt": held.attempt,
+    }
+    span = tracer.job(held.kind, held.trace_parent, about)
+    outcome = "stopped"
+    try:
+        yield
+        if (record := current_record()) is not None:
+            outcome = record.outcome
+    finally:
+        at_fault = outcome not in ("succeeded", "lost", "stopped", "others_first")
+        failed = outcome.upper() if at_fault else ""
+        span.end(failed, {"hitherto.job.outcome": outcome})

@@ -126,7 +126,7 @@ async def test_c7_a_service_starts_though_its_change_of_model_cannot_begin(
     monkeypatch.undo()
     await moved(database)
     known = await database.run(reembedding.models, timeout=60)
-    assert [model.dimensions for model in known if model.target] == [CONFIGURED.dimensions]
+    assert known["target"].dimensions == CONFIGURED.dimensions
 
 
 @pytest.mark.parametrize("active", ["other", CONFIGURED.name])

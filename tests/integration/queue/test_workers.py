@@ -14,7 +14,7 @@ from hitherto_extraction.pipeline.extraction_prompt import PromptBackground
 from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue import attempts, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.worker import MAX_BACKOFF_SECONDS, Runner
+from hitherto_extraction.worker import Runner
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Exhausted, TooLate
@@ -320,7 +320,7 @@ async def test_backoff_grows_and_is_bounded(stage: Stage, monkeypatch: pytest.Mo
     first, second, third, _ = waits
     assert 75 <= first <= 125
     assert 150 <= second <= 250
-    assert MAX_BACKOFF_SECONDS * 0.75 <= third <= MAX_BACKOFF_SECONDS * 1.25
+    assert attempts.MAX_BACKOFF_SECONDS * 0.75 <= third <= attempts.MAX_BACKOFF_SECONDS * 1.25
 
 
 async def test_later_evidence_is_not_overwritten_by_a_range_run_again(stage: Stage) -> None:

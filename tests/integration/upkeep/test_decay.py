@@ -189,10 +189,10 @@ async def test_a_read_in_between_saves_the_memory(stage: Stage) -> None:
     unread = await stage.memory("Unread.")
     held = await stage.claimed("decay")
     async with stage.maintenance.connection() as connection:
-        found = await upkeep.look(
+        fading, _ = await upkeep.look(
             connection, TENANT, user_id=None, after=("", upkeep.FIRST), limit=10
         )
-        assert {memory_id for _, memory_id in found.fading} == {read, unread}
+        assert {memory_id for _, memory_id in fading} == {read, unread}
         async with connection.transaction():
             await upkeep.lock_users(connection, TENANT, ["ana"], wait=False)
             # The other connection: the retrieval service counts what it has just told.
@@ -200,7 +200,7 @@ async def test_a_read_in_between_saves_the_memory(stage: Stage) -> None:
             archived = await upkeep.archive(
                 connection,
                 TENANT,
-                found.fading,
+                fading,
                 at=await users.database_now(connection),
                 job_id=held.job_id,
             )
@@ -213,7 +213,7 @@ async def test_a_change_in_between_saves_the_memory(stage: Stage) -> None:
     await stage.memory("Edited.")
     held = await stage.claimed("decay")
     async with stage.maintenance.connection() as connection:
-        found = await upkeep.look(
+        fading, _ = await upkeep.look(
             connection, TENANT, user_id=None, after=("", upkeep.FIRST), limit=10
         )
         await stage.rows("UPDATE memories SET importance = 0.8, version = 2")
@@ -223,7 +223,7 @@ async def test_a_change_in_between_saves_the_memory(stage: Stage) -> None:
                 await upkeep.archive(
                     connection,
                     TENANT,
-                    found.fading,
+                    fading,
                     at=await users.database_now(connection),
                     job_id=held.job_id,
                 )

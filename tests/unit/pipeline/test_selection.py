@@ -6,7 +6,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.sealed_memories import postings_of, tags_of
 from hitherto_extraction.pipeline.selection import entities_named, joined, tags_named, within
-from hitherto_extraction.storage.mentioned import EntityNames
+from hitherto_extraction.storage.mentions import EntityNames
 from hitherto_shared.model_api import estimate_tokens
 from hitherto_shared.text.bm25 import Statistics, score
 from hitherto_shared.text.normalise import fold

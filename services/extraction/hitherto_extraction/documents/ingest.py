@@ -57,19 +57,13 @@ async def ingest(
     await users.lock_user(user)
     held = await documents.find(user, [(d.source_type, d.source_id) for d in batch])
     ids = [held[i].document_id if i in held else uuid7() for i in range(len(batch))]
-    new = {ids[i]: d for i, d in enumerate(batch) if i not in held}
-    changed = {
-        ids[i]: d
-        for i, d in enumerate(batch)
-        if i in held and held[i].content_hash != d.content_hash
-    }
-    await documents.store(user, new | changed)
-    same = [held[i] for i in range(len(batch)) if i in held and ids[i] not in changed]
-    await documents.set_expiry(
-        user, {ids[i]: d for i, d in enumerate(batch) if i in held and ids[i] not in changed}
-    )
-    job = await _reader_of(user, queue, ids, stored=new.keys() | changed.keys(), same=same)
-    return IngestedBatch(job, ids, len(new), len(changed), len(same))
+    same = {i: one for i, one in held.items() if one.content_hash == batch[i].content_hash}
+    stored = {ids[i]: d for i, d in enumerate(batch) if i not in same}
+    await documents.store(user, stored)
+    await documents.set_expiry(user, {ids[i]: batch[i] for i in same})
+    job = await _reader_of(user, queue, ids, stored=stored.keys(), same=list(same.values()))
+    new, unchanged = len(batch) - len(held), len(same)
+    return IngestedBatch(job, ids, new, len(held) - unchanged, unchanged)
 
 
 async def _reader_of(
@@ -105,20 +99,14 @@ async def _reader_of(
 
 
 async def _readers(user: UserRows, held: Sequence[ExistingDocument]) -> dict[UUID, Job]:
-    """The jobs that read documents, by id.
-
-    An imported document may name one of the user that it was exported of.
-    """
+    """The jobs that read documents, by id; an imported one may name a job of another user."""
     named = list({one.job_id for one in held if one.job_id})
     found = await jobs.get_jobs(user.connection, user.scope.tenant_id, named)
     return {job.job_id: job for job in found if job.user_id == user.scope.user_id}
 
 
 async def read_left(user: UserRows, queue: JobQueue) -> None:
-    """Queue what reads the documents that no job has read or is going to.
-
-    The caller holds the user's row.
-    """
+    """Queue what reads the documents that no job has read or is going to, under the user's lock."""
     lagging = await documents.find_lagging(user)
     known = await _readers(user, lagging)
     going = {job_id for job_id, job in known.items() if not job.final}
@@ -130,11 +118,7 @@ async def read_left(user: UserRows, queue: JobQueue) -> None:
 
 
 async def postpone_expiry(user: UserRows, batch: Sequence[IncomingDocument]) -> IngestedBatch:
-    """Postpone the expiry of known documents, and change nothing else.
-
-    Raises:
-        WrongState: The user was erased.
-    """
+    """Postpone the expiry of known documents, and change nothing else; see `ingest`."""
     await users.enter_alone(user)
     held = await documents.find(user, [(d.source_type, d.source_id) for d in batch])
     ends = {
@@ -171,11 +155,7 @@ async def delete_document(user: UserRows, document_id: UUID) -> dict[str, int]:
 
 
 async def delete_expired(user: UserRows, document_id: UUID) -> bool:
-    """Delete a document, as `delete_document` does, if it is still there and still expired.
-
-    Raises:
-        WrongState: The user was erased.
-    """
+    """Delete a document, as `delete_document` does, if it is still there and still expired."""
     await users.enter_alone(user)
     state = await documents.read_state(user, document_id)
     if state is None or not state.expired:

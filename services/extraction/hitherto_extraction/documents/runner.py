@@ -73,9 +73,14 @@ class Ingestion:
             ClaimLost: The claim was lost; nothing was written after that.
             BudgetSpent: The tenant's budget does not allow for the next documents.
         """
-        if not await self.database.run(
-            lambda connection: self._admit(connection, held), timeout=_READ_SECONDS
-        ):
+
+        async def admit(connection: Connection) -> bool:
+            # Without a lock: `_commit` checks again.
+            user = connection.of(held.scope)
+            state = await users.read_user(user)
+            return await may_continue(user, held, state, self.memory_enabled, learns=False)
+
+        if not await self.database.run(admit, timeout=_READ_SECONDS):
             return
         wanted = [UUID(document_id) for document_id in held.params.get("document_ids", ())]
         result = Result.of(held.result).with_counts(_COUNTS)
@@ -217,12 +222,6 @@ class Ingestion:
         counts = {"documents": 1, "chunks": len(prepared.chunks), "entities": entities}
         return counts | ({SECRETS_REDACTED: prepared.redacted} if prepared.redacted else {})
 
-    async def _admit(self, connection: Connection, held: Claim) -> bool:
-        """Whether the job may begin; checked without a lock, `_commit` checks again."""
-        user = connection.of(held.scope)
-        state = await users.read_user(user)
-        return await may_continue(user, held, state, self.memory_enabled, learns=False)
-
 
 def _made_of(document: StoredDocument, there: Sequence[IndexedChunk]) -> PreparedDocument:
     heading = chunking.heading(document.title, document.summary)
@@ -241,13 +240,7 @@ def _made_of(document: StoredDocument, there: Sequence[IndexedChunk]) -> Prepare
 
 @dataclass(frozen=True, slots=True)
 class ChunkChanges:
-    """The new chunks of a document compared with the stored ones.
-
-    Attributes:
-        stays: New positions of chunks that stay, by id.
-        goes: Chunks to delete.
-        comes: Positions of new chunks.
-    """
+    """How stored chunks change: which stay, where (by id), which go, and where new ones come."""
 
     stays: Mapping[UUID, int]
     goes: Sequence[IndexedChunk]

@@ -31,7 +31,7 @@ from hitherto_extraction.storage import (
     conversations,
     editing,
     ledger,
-    mentioned,
+    mentions,
     profiles,
     summaries,
     users,
@@ -315,7 +315,7 @@ async def _picture(connection: Connection, run: _PreviewRun) -> PreviewResult:
         achieved=[rows[m].memory for m, how in closed.items() if how == "achieved"],
         profile=profile if profile.version != run.known_version else None,
         summary=summary,
-        entities=await mentioned.entities_of(user, mentioning),
+        entities=await mentions.entities_of(user, mentioning),
         result=replace(
             run.result,
             counts={**run.result.counts, "messages_read": read, "messages_total": run.total},

@@ -17,10 +17,10 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import EntityName
 from hitherto_extraction.pipeline.sealed_memories import postings_of
-from hitherto_extraction.storage import keyword_index, known_memories, mentioned
+from hitherto_extraction.storage import keyword_index, known_memories, mentions
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
-from hitherto_extraction.storage.mentioned import EntityNames
+from hitherto_extraction.storage.mentions import EntityNames
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.model_api import estimate_tokens
@@ -137,7 +137,7 @@ def _best_of_each(
 async def _by_tags(user: UserRows, tags: Sequence[str], limit: int) -> list[UUID]:
     if not tags:
         return []
-    return await mentioned.memories_of_tags(user, tags, limit=limit)
+    return await mentions.memories_of_tags(user, tags, limit=limit)
 
 
 def _of_tags(known: Sequence[CurrentMemory], tags: Sequence[str]) -> list[UUID]:
@@ -148,7 +148,7 @@ def _of_tags(known: Sequence[CurrentMemory], tags: Sequence[str]) -> list[UUID]:
 
 async def _by_entities(user: UserRows, text: str, limit: int) -> list[UUID]:
     named = [each.entity_id for each in await _entities_in(user, text)]
-    return await mentioned.memories_of_entities(user, named, limit=limit) if named else []
+    return await mentions.memories_of_entities(user, named, limit=limit) if named else []
 
 
 def entities_named(text: str, names: Sequence[EntityNames]) -> list[UUID]:
@@ -184,7 +184,7 @@ async def names_in(user: UserRows, text: str) -> list[EntityName]:
 
 
 async def _entities_in(user: UserRows, text: str) -> list[EntityNames]:
-    names = await mentioned.read_names(user, limit=MAX_ENTITIES)
+    names = await mentions.read_names(user, limit=MAX_ENTITIES)
     named = set(await in_thread_if_long(len(text), entities_named, text, names))
     return [each for each in names if each.entity_id in named]
 

@@ -21,6 +21,8 @@ WHY_NOT = {
     "LEARNING_DISABLED": "learning is switched off for this user: it is stored, not learnt",
 }
 """The reasons why nothing is learnt about a user, and what callers are told."""
+MAX_BACKOFF_SECONDS = 300.0
+"""The longest wait between two attempts, unless more is asked for."""
 OUTAGE_HOURS = 24
 """Hours for which an outage of the model does not use up attempts."""
 
@@ -63,13 +65,8 @@ UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(c
 """
 
 
-async def release(connection: Connection, held: Claim) -> None:
-    """Hand a job back unchanged."""
-    await _end(connection, held, "queued", given_back=1)
-
-
-async def step_back(connection: Connection, held: Claim, *, delay_seconds: float) -> None:
-    """Hand a job back for a while, because other work of its user goes first."""
+async def release(connection: Connection, held: Claim, *, delay_seconds: float = 0.0) -> None:
+    """Hand a job back unchanged, for a while if other work of its user goes first."""
     await _end(connection, held, "queued", given_back=1, delay_seconds=delay_seconds)
 
 
@@ -88,7 +85,7 @@ async def wait_out_outage(
     error: str,
     reason: str,
     delay_seconds: float,
-    longest_seconds: float,
+    longest_seconds: float = MAX_BACKOFF_SECONDS,
     counts: bool = True,
 ) -> None:
     """End the attempt without counting it, because the model or the database was unreachable.
@@ -131,10 +128,7 @@ async def record_spending(connection: Connection, held: Claim, result: Mapping[s
 
 
 async def discard(connection: Connection, held: Claim, why: str | None) -> bool:
-    """End a job whose user is gone or has switched learning off; returns whether that is so.
-
-    `why` is a key of `WHY_NOT`, or None.
-    """
+    """End the job if there is a reason, by a key of `WHY_NOT`; returns whether there is."""
     if why is None:
         return False
     await _end(connection, held, "cancelled", error=f"{why}: {WHY_NOT[why]}", reason=why)

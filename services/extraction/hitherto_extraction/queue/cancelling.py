@@ -140,10 +140,7 @@ async def cancel_of_conversation(user: UserRows, conversation_id: str) -> int:
 
 
 async def disown(user: UserRows, conversation_id: str) -> None:
-    """Keep the jobs of a deleted conversation from being run again.
-
-    Before, their ranges tell which of them read its messages.
-    """
+    """Keep the jobs of a deleted conversation from being run again; their ranges are gone."""
     await user.execute(_DISOWN, conversation_id=conversation_id)
 
 

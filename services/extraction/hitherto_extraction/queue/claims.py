@@ -278,20 +278,12 @@ async def record_progress(
 async def finish(
     connection: Connection, held: Claim, result: Mapping[str, Any], *, done_to: int = 0
 ) -> None:
-    """Record the end of a job with its result, and nothing else.
-
-    Raises:
-        ClaimLost: The claim is no longer current.
-    """
+    """Record the end of a job with its result, and nothing else; see `record_progress`."""
     await record_progress(connection, held, done_to=done_to, result=result, finished=True)
 
 
 async def fix_range(connection: Connection, held: Claim, *, range_from: int, range_to: int) -> None:
-    """Fix the range of messages that an open job owns from now on.
-
-    Raises:
-        ClaimLost: The claim is no longer current.
-    """
+    """Fix the range of messages that an open job owns from now on; see `hold`."""
     if not await own_range(
         connection,
         held.tenant_id,

@@ -77,10 +77,7 @@ _UNSET: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class JobQueue:
-    """Queues jobs, each on the caller's connection and so in its transaction.
-
-    Callers check `limit`, that of a tenant's waiting jobs.
-    """
+    """Queues jobs in the transactions of its callers, who check `limit`, that of waiting jobs."""
 
     max_attempts: int
     limit: QueueLimit = field(default_factory=QueueLimit)
@@ -153,10 +150,7 @@ class JobQueue:
     async def enqueue_cancelled(
         self, user: UserRows, conversation_id: str | None, why: str, *, kind: str = EXTRACTION
     ) -> Job:
-        """Record that input was not accepted, so that the caller gets a job that says why.
-
-        `why` is a key of `WHY_NOT`.
-        """
+        """A job that tells by a key of `WHY_NOT` why input was not accepted."""
         return await _insert(
             user.connection,
             **user.scope.bind(kind=kind, conversation_id=conversation_id),
@@ -188,8 +182,7 @@ class JobQueue:
             "tenant_ids": list(tenant_ids),
             "max_attempts": self.max_attempts,
         }
-        cursor = await connection.execute(_ENQUEUE_FOR_SLOT, values)
-        return dict(await cursor.fetchall())
+        return dict(await connection.fetch_rows(_ENQUEUE_FOR_SLOT, values))
 
     async def _queue(self, connection: Connection, **values: Any) -> Job:
         """Insert a job that workers are to take, and name it in the current span."""

@@ -247,11 +247,10 @@ async def retry_job(
     # Read again: another call may have changed it meanwhile.
     job = await get_job(connection, tenant_id, job_id)
     if cursor.rowcount == 0:
-        raise WrongState(
+        raise _state_conflict(
+            job,
             "only a FAILED job, or a DEAD or CANCELLED one that owns messages, can be retried; "
-            f"this one is {job.state.upper()}",
-            reason="JOB_STATE_CONFLICT",
-            metadata={"job_id": str(job_id), "state": job.state.upper()},
+            "this one is",
         )
     await announce(connection, RETRIED)
     return job
@@ -261,11 +260,9 @@ async def retry_jobs(
     connection: Connection, tenant_id: str, wanted: RetryFilter, *, limit: int
 ) -> dict[str | None, list[str]]:
     """Queue the oldest matching jobs again, as `retry_job` does; returns their ids by user."""
-    cursor = await connection.execute(
-        _RETRY_ALL, {"tenant_id": tenant_id, **fields_of(wanted), "limit": limit}
-    )
+    values = {"tenant_id": tenant_id, **fields_of(wanted), "limit": limit}
     found: dict[str | None, list[str]] = {}
-    for user_id, job_id in await cursor.fetchall():
+    for user_id, job_id in await connection.fetch_rows(_RETRY_ALL, values):
         found.setdefault(user_id, []).append(str(job_id))
     if found:
         await announce(connection, RETRIED)
@@ -290,12 +287,17 @@ async def cancel_job(
     if cursor.rowcount > 0:
         await announce(connection, str(job_id))
     elif job.state != "cancelled":
-        raise WrongState(
-            f"the job has already ended: it is {job.state.upper()}",
-            reason="JOB_STATE_CONFLICT",
-            metadata={"job_id": str(job_id), "state": job.state.upper()},
-        )
+        raise _state_conflict(job, "the job has already ended: it is")
     return job
+
+
+def _state_conflict(job: Job, why: str) -> WrongState:
+    state = job.state.upper()
+    return WrongState(
+        f"{why} {state}",
+        reason="JOB_STATE_CONFLICT",
+        metadata={"job_id": str(job.job_id), "state": state},
+    )
 
 
 async def announce(connection: Connection, what: str) -> None:

@@ -67,11 +67,7 @@ WHERE jobs.job_id = free.job_id AND jobs.claim_no = %(claim_no)s AND jobs.state 
 async def renew(
     connection: Connection, claims: Sequence[Claim], *, lease_seconds: float
 ) -> dict[UUID, bool]:
-    """Extend the leases of the jobs that no commit has locked.
-
-    Returns:
-        The claims that are still current, by job, and whether the job was locked.
-    """
+    """Extend the leases of current claims; returns by job whether a commit had locked it."""
     values = {
         "job_ids": [claim.job_id for claim in claims],
         "claim_nos": [claim.claim_no for claim in claims],
@@ -90,10 +86,7 @@ async def renew_once_free(connection: Connection, held: Claim) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRenewal:
-    """Renews leases while `run` runs.
-
-    The worker adds the tasks that run jobs to `running`, with their claims, and removes them.
-    """
+    """Renews the leases of `running`, in which the worker keeps its tasks with their claims."""
 
     database: Database
     running: Mapping[asyncio.Task[None], Claim]

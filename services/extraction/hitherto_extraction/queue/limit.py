@@ -31,10 +31,7 @@ _RETRY_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Counted:
-    """The jobs that wait, those counted and those coming, and until when that counts.
-
-    `read` also includes the reconciliations.
-    """
+    """The waiting jobs, those coming, all that were `read`, and until when that counts."""
 
     stored: int
     read: int

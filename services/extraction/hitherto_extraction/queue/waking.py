@@ -46,10 +46,7 @@ async def wake_one(
 async def wake_all(
     connection: Connection, *, reasons: Collection[str], kinds: Collection[str] | None = None
 ) -> int:
-    """Wake all jobs of these kinds, or of any, that wait for these reasons.
-
-    Returns their number.
-    """
+    """Wake all jobs of these kinds, or of any, that wait for these reasons; returns how many."""
     return await _wake(connection, _WAKE_ALL, reasons, kinds)
 
 

@@ -42,8 +42,7 @@ class ReembeddingStatus:
 async def standing(connection: Connection) -> ReembeddingStatus:
     """The present state, without counts."""
     known = await reembedding.models(connection)
-    active = next((model for model in known if model.active), None)
-    target = next((model for model in known if model.target), None)
+    active, target = known.get("active"), known.get("target")
     if target is None:
         return ReembeddingStatus(active, None)
     return ReembeddingStatus(
@@ -79,8 +78,8 @@ async def start(
     """
     # Registering may read all vectors, and their writers wait for the lock.
     registered = await register_model(connection, model, dimensions)
-    known = {found.name: found for found in await reembedding.models(connection, lock=True)}
-    if model in known and known[model].active:
+    active = (await reembedding.models(connection, lock=True)).get("active")
+    if active is not None and active.name == model:
         raise invalid("model", "is already the active model: there is nothing to change")
     if registered != dimensions:
         raise invalid(
@@ -126,8 +125,7 @@ async def switch(connection: Connection) -> None:
 
 
 async def _target(connection: Connection, *, lock: bool = False) -> EmbeddingModel:
-    known = await reembedding.models(connection, lock=lock)
-    target = next((model for model in known if model.target), None)
+    target = (await reembedding.models(connection, lock=lock)).get("target")
     if target is None:
         raise _not_ready("no model is being back-filled: call Reembed with START first", 0)
     return target
@@ -136,13 +134,10 @@ async def _target(connection: Connection, *, lock: bool = False) -> EmbeddingMod
 async def go_back(connection: Connection) -> None:
     """Activate the model before the last switch again. In a transaction.
 
-    Memories learnt since lack its vectors, are found by their words, and are back-filled.
-
     Raises:
         WrongState: There was no switch.
     """
-    known = await reembedding.models(connection, lock=True)
-    previous = next((model for model in known if model.previous), None)
+    previous = (await reembedding.models(connection, lock=True)).get("previous")
     if previous is None:
         raise _not_ready("there is no earlier model to return to", 0)
     await reembedding.activate(connection, previous.name, keep_previous=False)
@@ -164,7 +159,7 @@ async def move_to_configured(
     """
     configured = embedders.configured
     known = await database.run(reembedding.models, timeout=_LOOK_SECONDS, repeatable=True)
-    active = next((model for model in known if model.active), None)
+    active = known.get("active")
     if active is None or active.name == configured.name:
         return
     if not by_itself:

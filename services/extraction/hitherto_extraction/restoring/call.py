@@ -25,11 +25,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class ImportCall(UserCall):
-    """The call of an import; its idempotency key has no body yet.
-
-    Attributes:
-        ends: The deadline, a time of the event loop.
-    """
+    """The call of an import until `ends` of the event loop's clock; its key has no body yet."""
 
     ends: float
 

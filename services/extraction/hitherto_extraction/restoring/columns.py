@@ -31,12 +31,7 @@ _SHOWN = 64
 
 @dataclass(frozen=True, slots=True)
 class MayBeAbsent:
-    """A column that a record need not have.
-
-    Attributes:
-        kind: Checks its values.
-        default: What is stored if a record has no such column.
-    """
+    """A column that a record need not have, and what is stored then."""
 
     kind: Kind
     default: Any = None
@@ -194,10 +189,7 @@ def check_row(
     columns: Mapping[str, Column],
     ignored: Collection[str],
 ) -> dict[str, Any]:
-    """The columns of a record, checked; those in `ignored` are left out.
-
-    None stands for a refused value.
-    """
+    """The columns of a record, checked, without those in `ignored`; None for a refused value."""
     _refuse_others(checks, field, row.keys() - columns.keys() - set(ignored))
     defaults = {
         column: rule.default for column, rule in columns.items() if isinstance(rule, MayBeAbsent)

@@ -40,9 +40,8 @@ class ExportedRecord:
 
     Attributes:
         number: Its place in the export, from 1.
-        row: Its checked columns; None if the table is left out, or part of the record is lost.
+        row: Its checked columns; None if the table is left out, or part of the record is `lost`.
         owner: The tenant and user in it, as far as there are any.
-        lost: Whether part of it could not be decrypted any more when it was exported.
     """
 
     number: int
@@ -91,10 +90,7 @@ async def read_records(
 
 
 class _Export:
-    """What was read of an export, and whether it is whole as far as it says so itself.
-
-    The first line says that a manifest follows. An export of an earlier version says nothing.
-    """
+    """What was read of an export; if its first line says so, a manifest ends it."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -116,11 +112,7 @@ class _Export:
         return b"\n" if self._begun else b""
 
     def check_end(self) -> None:
-        """Refuse an export without the end that it announced.
-
-        Raises:
-            InvalidRequest: It was cut off.
-        """
+        """Refuse an export without the end that it announced."""
         if self._announced and not self._ended:
             raise invalid(
                 f"records[{self._lines + 1}]",
@@ -175,11 +167,7 @@ class _Export:
             yield line
 
     def _belongs(self, record: ExportedRecord) -> bool:
-        """Whether the line is a record, and not the manifest.
-
-        Raises:
-            InvalidRequest: It follows the manifest, or is one of another export.
-        """
+        """Whether the line is a record, and not the manifest, which must fit and be the last."""
         if self._ended:
             raise record.refused("follows the manifest, which is the end of an export")
         if record.table != MANIFEST:

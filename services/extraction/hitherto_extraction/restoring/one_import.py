@@ -136,11 +136,7 @@ class OneImport:
         return True
 
     def _note_unread(self, record: ExportedRecord) -> None:
-        """Remember the messages of a job that had not ended, which is not imported.
-
-        Raises:
-            InvalidRequest: There are too many to remember, and they would never be learnt.
-        """
+        """Remember the messages of a job that had not ended, as it is not imported."""
         job = record.raw
         conversation_id, first, done = (
             job.get(name) for name in ("conversation_id", "range_from", "done_to")
@@ -159,11 +155,7 @@ class OneImport:
             self._unread[conversation_id] = min(read, self._unread.get(conversation_id, read))
 
     async def _begin(self, record: ExportedRecord) -> None:
-        """Make the user the one of the export.
-
-        Raises:
-            WrongState: The user holds other data, was erased, or has memory switched off.
-        """
+        """Make the user the one of the export."""
         row = record.row
         assert row is not None
         self._since = datetime.fromisoformat(row["created_at"])
@@ -234,11 +226,7 @@ class OneImport:
         await self.database.transact(turn_on, timeout=self.call.left())
 
     async def _enter(self, user: UserRows) -> UserWriteState:
-        """Hold the row of the user, and refuse one who is not the user of the export.
-
-        Raises:
-            WrongState: That is so, or the user was erased or has switched memory off.
-        """
+        """Hold the row of the user, and refuse one who is not the user of the export."""
         # Whoever has entered before has committed by then, and what it wrote is found.
         known = await users.lock_alone(user)
         if known.created_at == self._since:
@@ -257,13 +245,7 @@ class OneImport:
         )
 
     async def _store(self, group: Sequence[ExportedRecord]) -> None:
-        """Store records of one table.
-
-        Raises:
-            InvalidRequest: One cannot be stored; none was.
-            WrongState: The user was erased since the import began, went on with a conversation
-                before it was imported, or is held in an earlier state.
-        """
+        """Store records of one table, all or none."""
         table = group[0].table
         rows = self._taken.referring(
             table, [self._permitted(table, each.row) for each in group if each.row is not None]
@@ -335,11 +317,7 @@ class OneImport:
         return found
 
     async def _change(self, work: Callable[[UserRows], Awaitable[Done]]) -> Done:
-        """Run `work` in one transaction that holds the user's row.
-
-        Raises:
-            WrongState: The user was erased since the import began.
-        """
+        """Run `work` in one transaction that holds the user's row."""
 
         async def whole(connection: Connection) -> tuple[Done, Position]:
             user = connection.of(self.call.scope)

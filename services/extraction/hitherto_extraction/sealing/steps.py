@@ -23,6 +23,7 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealing import Rows
@@ -66,21 +67,17 @@ async def _number_anew(user: UserRows, rows: Rows) -> Rows:
     ]
 
 
-async def _drop_messages(user: UserRows, rows: Rows) -> Rows:
-    keys = [(row["conversation_id"], row["message_no"]) for row in rows]
-    await index.drop(user, MESSAGES, keys)
-    return rows
-
-
-async def _drop_summaries(user: UserRows, rows: Rows) -> Rows:
-    await index.drop(user, SUMMARIES, [(row["conversation_id"], 0) for row in rows])
+async def _unindex(corpus: SpokenCorpus, user: UserRows, rows: Rows) -> Rows:
+    # A summary has no number: it leaves the index whatever the version of its words.
+    keys = [(row["conversation_id"], row.get("message_no", 0)) for row in rows]
+    await index.drop(user, corpus, keys)
     return rows
 
 
 _BEFORE: dict[str, Callable[[UserRows, Rows], Awaitable[Rows]]] = {
     "memories": _number_anew,
-    "messages": _drop_messages,
-    "conversation_summaries": _drop_summaries,
+    "messages": partial(_unindex, MESSAGES),
+    "conversation_summaries": partial(_unindex, SUMMARIES),
 }
 """What is done with rows while they are in clear; returns those to be sealed."""
 
@@ -141,11 +138,7 @@ async def clean_quotes(user: UserRows) -> None:
 
 
 async def _lock(user: UserRows, found: list[UUID]) -> list[UUID]:
-    """Those of the memories that could be locked.
-
-    Raises:
-        RowsBusy: There are some, and none could be.
-    """
+    """Those of the memories that could be locked."""
     if not found:
         return []
     locked = await removal.lock_memories(user, found)

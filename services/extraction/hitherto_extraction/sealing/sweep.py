@@ -39,10 +39,7 @@ _NOBODY = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class SealedVectors:
-    """Embeds sealed memories, one user at a time, within the budget.
-
-    The role of `removal` is hitherto_removal. The caller acts for the user's tenant.
-    """
+    """Embeds sealed memories within the budget; the caller acts for the user's tenant."""
 
     removal: Database
     embedder: Embedder
@@ -87,10 +84,7 @@ class SealedVectors:
 
 @dataclass(frozen=True, slots=True)
 class SealingSweep:
-    """Seals rows in clear, user by user.
-
-    It finds users with `maintenance` and seals with `removal`: the database with these roles.
-    """
+    """Seals rows in clear, user by user: finds users with `maintenance`, seals with `removal`."""
 
     maintenance: Database
     removal: Database

@@ -80,10 +80,7 @@ async def any_waiting(connection: Connection) -> bool:
 
 
 async def give_positions(connection: Connection, *, limit: int) -> list[PlacedChange]:
-    """Give up to `limit` committed changes their positions, and announce them at the commit.
-
-    None if another transaction is doing so; the next call finds what it left.
-    """
+    """Give committed changes their positions, and announce them; none while another does so."""
     given = await connection.fetch_value(_TAKE_TURN, {})
     if given is None:
         return []

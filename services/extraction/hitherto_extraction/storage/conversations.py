@@ -277,9 +277,10 @@ def _columns(
 ) -> dict[str, Any]:
     """Messages as the columns that `_INSERT_MESSAGES` turns into rows."""
     # Nothing at all stands for as many times nothing.
-    sealed = (
-        None if key is None else [MESSAGE.seal(key, _row(conversation_id, m)) for m in messages]
-    )
+    sealed = None
+    if key is not None:
+        named = {"conversation_id": conversation_id}
+        sealed = [MESSAGE.seal(key, named | fields_of(m)) for m in messages]
     clear = [replace(m, **MESSAGE.columns) for m in messages] if key is not None else messages
     return {
         "message_nos": Integers(range(first_no, first_no + len(messages))),
@@ -311,9 +312,8 @@ async def advance(
 ) -> None:
     """Advance the counters; `watermark` None leaves it.
 
-    New messages reopen a conversation that had ended.
-
-    Only new messages change the time of the last one: `last_said_at`, or now if they carry none.
+    New messages reopen a conversation that had ended, and change the time of the last one:
+    `last_said_at`, or now if they carry none.
     """
     await user.later(
         _ADVANCE,
@@ -347,7 +347,14 @@ async def read_messages(
     rows = await user.fetch_rows(
         _READ_RANGE, conversation_id=conversation_id, range_from=range_from, range_to=range_to
     )
-    return [_stored(user.scope, conversation_id, StoredMessage(*row[:7]), row[7]) for row in rows]
+    found = []
+    for *columns, sealed in rows:
+        message = StoredMessage(*columns)
+        if sealed is not None:
+            words = opened(user.scope, MESSAGE, sealed, conversation_id, message.message_id)
+            message = replace(message, name=words["name"], content=words["content"], sealed=True)
+        found.append(message)
+    return found
 
 
 async def some_sealed(user: UserRows, conversation_id: str, message_nos: Sequence[int]) -> bool:
@@ -363,18 +370,5 @@ async def find_idle(
     connection: Connection, *, idle_seconds: float, limit: int
 ) -> list[tuple[Scope, str]]:
     """Conversations silent for `idle_seconds` with messages that no job owns."""
-    cursor = await connection.execute(_IDLE, {"idle_seconds": idle_seconds, "limit": limit})
-    return [(Scope(row[0], row[1]), row[2]) for row in await cursor.fetchall()]
-
-
-def _stored(
-    scope: Scope, conversation_id: str, message: StoredMessage, sealed: bytes | None
-) -> StoredMessage:
-    if sealed is None:
-        return message
-    words = opened(scope, MESSAGE, sealed, conversation_id, message.message_id)
-    return replace(message, name=words["name"], content=words["content"], sealed=True)
-
-
-def _row(conversation_id: str, message: IncomingMessage) -> dict[str, Any]:
-    return {"conversation_id": conversation_id, **fields_of(message)}
+    rows = await connection.fetch_rows(_IDLE, {"idle_seconds": idle_seconds, "limit": limit})
+    return [(Scope(*owner), conversation_id) for *owner, conversation_id in rows]

@@ -19,8 +19,7 @@ from hitherto_shared.database.pool import Connection
 _INSERT = """
 INSERT INTO webhook_deliveries (tenant_id, user_id, delivery_id, webhook_id, change_no)
 SELECT new.tenant_id, new.user_id, new.delivery_id, new.webhook_id, new.change_no
-FROM json_to_recordset(%(rows)s) AS new (tenant_id text, user_id text, delivery_id uuid,
-     webhook_id uuid, change_no bigint)
+FROM json_populate_recordset(NULL::webhook_deliveries, %(rows)s) AS new
 """
 
 # Across users. In turns: the tenants with the fewest requests on their way come first, of each the
@@ -244,10 +243,7 @@ async def settle_failed(
     error: str,
     wait_seconds: float | None,
 ) -> bool:
-    """Record a failed attempt; it waits for the next one, or is dead if `wait_seconds` is None.
-
-    False if the delivery is not this attempt's any more.
-    """
+    """Record a failed attempt; without `wait_seconds` it was the last. False if it is another's."""
     values = {**delivery.key, "status": status, "error": error, "wait_seconds": wait_seconds}
     return (await connection.execute(_FAILED, values)).rowcount > 0
 

@@ -120,10 +120,10 @@ ORDER BY position
 _INSERT_CHUNKS = """
 INSERT INTO document_chunks (tenant_id, user_id, document_id, chunk_id, position, content,
                              lexical_no, lexical_length)
-SELECT u.tenant_id, u.user_id, %(document_id)s, new.*
+SELECT u.tenant_id, u.user_id, %(document_id)s, new.chunk_id, new.position, new.content,
+       new.lexical_no, new.lexical_length
 FROM @its_user AS u
-CROSS JOIN json_to_recordset(%(rows)s) AS new (chunk_id uuid, position integer, content text,
-     lexical_no integer, lexical_length integer)
+CROSS JOIN json_populate_recordset(NULL::document_chunks, %(rows)s) AS new
 """
 
 _MOVE_CHUNKS = """
@@ -214,12 +214,12 @@ class IndexedChunk:
 
 async def find(user: UserRows, sources: Sequence[tuple[str, str]]) -> dict[int, ExistingDocument]:
     """The known documents among these (source_type, source_id), by position in the list."""
-    cursor = await user.execute(
+    rows = await user.fetch_rows(
         _FIND,
         source_types=[source_type for source_type, _ in sources],
         source_ids=[source_id for _, source_id in sources],
     )
-    return {int(row[0]) - 1: ExistingDocument(*row[1:]) for row in await cursor.fetchall()}
+    return {int(row[0]) - 1: ExistingDocument(*row[1:]) for row in rows}
 
 
 async def find_lagging(user: UserRows) -> list[ExistingDocument]:
@@ -256,8 +256,8 @@ async def postpone_expiry(user: UserRows, ends: Mapping[UUID, datetime]) -> list
 
 async def find_expired(connection: Connection, *, limit: int) -> list[tuple[Scope, UUID]]:
     """Documents of all users that have expired, the longest expired first."""
-    cursor = await connection.execute(_EXPIRED, {"limit": limit})
-    return [(Scope(row[0], row[1]), row[2]) for row in await cursor.fetchall()]
+    rows = await connection.fetch_rows(_EXPIRED, {"limit": limit})
+    return [(Scope(*owner), document_id) for *owner, document_id in rows]
 
 
 async def assign(user: UserRows, document_ids: Sequence[UUID], job_id: UUID) -> None:
@@ -291,10 +291,7 @@ async def mark_ingested(user: UserRows, document_id: UUID, *, heading: str) -> N
 
 
 async def delete(user: UserRows, document_id: UUID) -> int:
-    """Delete the document itself, after everything else of it; returns 1, or 0 if there was none.
-
-    The role is hitherto_removal.
-    """
+    """Delete the document itself, after everything else of it; returns how many there were."""
     return (await user.execute(_DELETE, document_id=document_id)).rowcount
 
 

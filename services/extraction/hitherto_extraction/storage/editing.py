@@ -126,8 +126,8 @@ class EditableMemory:
 
 async def read(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, EditableMemory]:
     """The present state of these memories, by id; ids that the user does not have are left out."""
-    cursor = await user.execute(_READ, memory_ids=list(memory_ids))
-    return {row[0]: _edited(user.scope, row) for row in await cursor.fetchall()}
+    rows = await user.fetch_rows(_READ, memory_ids=list(memory_ids))
+    return {row[0]: _edited(user.scope, row) for row in rows}
 
 
 async def read_one(user: UserRows, memory_id: UUID) -> EditableMemory:
@@ -169,18 +169,13 @@ async def write_version(
     """
     after = after.changed(version=after.memory.version + 1)
     memory = after.memory
-    values = {**fields_of(memory), **fields_of(after), **await _stored(user, after)}
+    row = {name: getattr(memory, name) for name in (*WORDS, "memory_id", "version")}
+    key = await sealing_key(user, stays_sealed=True) if after.sealed else None
+    values = {**fields_of(memory), **fields_of(after), **stored_memory(key, row)}
     doubt = None if memory.doubt is None else Jsonb(dict(memory.doubt))
     values |= {"at": at, "job_id": job_id, "reworded": reworded, "doubt": doubt}
     await user.later(_WRITE, **values)
     return after
-
-
-async def _stored(user: UserRows, after: EditableMemory) -> dict[str, Any]:
-    """The columns with the words of a memory's version, sealed or in clear."""
-    row = {name: getattr(after.memory, name) for name in (*WORDS, "memory_id", "version")}
-    key = await sealing_key(user, stays_sealed=True) if after.sealed else None
-    return stored_memory(key, row)
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:

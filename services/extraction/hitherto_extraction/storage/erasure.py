@@ -177,10 +177,7 @@ async def find_mark(user: UserRows, user_hash: str) -> Receipt | None:
 
 
 async def begin(user: UserRows, receipt_id: UUID, *, user_hash: str, hash_key_id: str) -> None:
-    """Set the fence and the mark: from the commit on, nothing new is written about the user.
-
-    The caller prevents all other writes (`erased.keep_all_out`).
-    """
+    """Set the fence and the mark: from the commit on, nothing new is written about the user."""
     made = (await user.execute(_ENSURE_USER)).rowcount
     await user.execute(_LOCK_USER)
     await user.execute(_FENCE, leap=users.leap())
@@ -194,10 +191,7 @@ async def begin(user: UserRows, receipt_id: UUID, *, user_hash: str, hash_key_id
 
 
 async def hold(user: UserRows, receipt_id: UUID) -> Receipt:
-    """The present receipt, by its id within the tenant.
-
-    No other call erases this user until the transaction ends.
-    """
+    """The receipt with this id; no other call erases the user until the transaction ends."""
     [receipt] = await user.fetch(Receipt, _HOLD, receipt_id=receipt_id, user_hash=None)
     return receipt
 

@@ -151,10 +151,7 @@ async def rows(
 
 
 async def shared_rows(user: UserRows) -> AsyncGenerator[tuple[str, str]]:
-    """What belongs to callers and names the user, with the user's part of each: table and row.
-
-    These are API keys that list the user, and the idempotency records of calls about the user.
-    """
+    """The user's part of API keys that list the user, and of idempotency records: table and row."""
     for table, statement in ((CREDENTIALS, _LISTS), (CALLS, _CALLS)):
         composed = sql.SQL(statement).format()
         async for row, _ in _fetched(user, composed, user.scope.user_id):

@@ -55,15 +55,7 @@ ORDER BY c.relname, a.attnum
 
 @dataclass(frozen=True, slots=True)
 class HeldColumn:
-    """A column as the catalogue describes it.
-
-    Attributes:
-        kind: Its type.
-        required: Whether it is NOT NULL.
-        computed: Whether Postgres computes it from others.
-        default: The expression of its default; empty if it has none.
-        checks: The CHECK constraints that name it, as Postgres writes them.
-    """
+    """A column as the catalogue describes it, with its default's expression and its CHECKs."""
 
     name: str
     kind: str
@@ -75,10 +67,7 @@ class HeldColumn:
 
 @dataclass(frozen=True, slots=True)
 class UserTable:
-    """A table with data of users.
-
-    `by` is the column that identifies the user: `user_id`, or `user_hash` if only that is stored.
-    """
+    """A table with data of users, whom the column `by` identifies: `user_id` or `user_hash`."""
 
     name: str
     columns: Mapping[str, str]
@@ -88,9 +77,7 @@ class UserTable:
 
 async def find_holdings(connection: Connection) -> list[UserTable]:
     """Every table that identifies users by id or by hash, by name."""
-    cursor = await connection.execute(
-        _TABLES, {"schema": SCHEMA, "names": ["user_id", "user_hash"]}
-    )
+    values = {"schema": SCHEMA, "names": ["user_id", "user_hash"]}
     return [
         UserTable(
             name,
@@ -98,7 +85,7 @@ async def find_holdings(connection: Connection) -> list[UserTable]:
             key,
             "user_id" if "user_id" in columns else "user_hash",
         )
-        for name, columns, types, key in await cursor.fetchall()
+        for name, columns, types, key in await connection.fetch_rows(_TABLES, values)
     ]
 
 
@@ -106,9 +93,9 @@ async def find_columns(
     connection: Connection, tables: Sequence[str]
 ) -> dict[str, dict[str, HeldColumn]]:
     """The columns of each of these tables, by name."""
-    cursor = await connection.execute(_COLUMNS, {"schema": SCHEMA, "tables": list(tables)})
+    values = {"schema": SCHEMA, "tables": list(tables)}
     found: dict[str, dict[str, HeldColumn]] = {table: {} for table in tables}
-    for table, name, *rest in await cursor.fetchall():
+    for table, name, *rest in await connection.fetch_rows(_COLUMNS, values):
         found[table][name] = HeldColumn(name, *rest)
     return found
 
@@ -133,9 +120,8 @@ async def find_exported(connection: Connection) -> list[UserTable]:
 
 async def _order(connection: Connection, names: Sequence[str]) -> TopologicalSorter[str]:
     """Sorts tables so that each comes after those that it refers to."""
-    cursor = await connection.execute(_REFERENCES, {"schema": SCHEMA})
     order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(sorted(names), ()))
-    for child, parent in sorted(await cursor.fetchall()):
+    for child, parent in sorted(await connection.fetch_rows(_REFERENCES, {"schema": SCHEMA})):
         if child in names and parent in names:
             order.add(child, parent)
     return order

@@ -176,12 +176,7 @@ WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
 
 
 class RowRefused(Exception):
-    """A row contradicts itself or the rows before it.
-
-    Attributes:
-        index: Its place among the given rows.
-        why: What is wrong with it, without its contents.
-    """
+    """The row at `index` contradicts itself or rows before it; `why` has none of its contents."""
 
     def __init__(self, index: int, why: str) -> None:
         super().__init__(why)

@@ -31,12 +31,7 @@ RETURNING last_lexical_no - %(texts)s
 # `used` says nothing new, but makes the planner expect a single row: while nothing is known about
 # the table, it would compare every row of the user with every term instead of going by position.
 _APPEND = """
-WITH incoming AS MATERIALIZED (
-    SELECT term, lexical_nos::int[], frequencies::smallint[], lengths::smallint[]
-    FROM unnest(string_to_array(%(terms)s, E'\\n'), string_to_array(%(lexical_nos)s, ';'),
-                string_to_array(%(frequencies)s, ';'), string_to_array(%(lengths)s, ';'))
-         AS posting (term, lexical_nos, frequencies, lengths)
-), first AS MATERIALIZED (
+WITH incoming AS MATERIALIZED @incoming_postings, first AS MATERIALIZED (
     SELECT ctid AS place, term, cardinality(lexical_nos) AS used
     FROM postings
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -58,24 +53,8 @@ WITH incoming AS MATERIALIZED (
     SELECT %(tenant_id)s, %(user_id)s, term, 0, lexical_nos, frequencies, lengths
     FROM met
     WHERE place IS NULL AND fits
-), latest AS (
-    SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
-    FROM met
-    LEFT JOIN LATERAL (
-        SELECT segment, cardinality(lexical_nos) AS used
-        FROM postings AS p
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.term = met.term
-        ORDER BY segment DESC
-        LIMIT 1
-    ) AS held ON true
-    WHERE NOT met.fits
-), placed AS (
-    SELECT term, lexical_no, frequency, length,
-           (before + place_in_term - 1) / %(segment)s AS segment
-    FROM latest
-    CROSS JOIN LATERAL unnest(lexical_nos, frequencies, lengths) WITH ORDINALITY
-         AS posting (lexical_no, frequency, length, place_in_term)
-)
+), latest AS @latest_postings(postings, p.term = met.term),
+     placed AS @placed_postings
 INSERT INTO postings AS held
     (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
 SELECT %(tenant_id)s, %(user_id)s, term, segment,
@@ -98,26 +77,7 @@ SELECT placed.tenant_id, placed.user_id, placed.term, placed.segment,
        array_agg(placed.lexical_no ORDER BY placed.lexical_no),
        array_agg(placed.frequency ORDER BY placed.lexical_no),
        array_agg(placed.length ORDER BY placed.lexical_no)
-FROM (
-    SELECT u.tenant_id, u.user_id, new.term, posting.lexical_no,
-           posting.frequency, posting.length,
-           (coalesce(last.segment * %(segment)s + last.used, 0) + posting.place - 1)
-               / %(segment)s AS segment
-    FROM @its_user AS u
-    CROSS JOIN unnest(string_to_array(%(terms)s, E'\\n'), string_to_array(%(lexical_nos)s, ';'),
-                      string_to_array(%(frequencies)s, ';'), string_to_array(%(lengths)s, ';'))
-         AS new (term, lexical_nos, frequencies, lengths)
-    LEFT JOIN LATERAL (
-        SELECT p.segment, cardinality(p.lexical_nos) AS used
-        FROM postings AS p
-        WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.term = new.term
-        ORDER BY p.segment DESC
-        LIMIT 1
-    ) AS last ON true
-    CROSS JOIN LATERAL unnest(
-        new.lexical_nos::int[], new.frequencies::smallint[], new.lengths::smallint[])
-        WITH ORDINALITY AS posting (lexical_no, frequency, length, place)
-) AS placed
+FROM @continued_postings(postings, p.term = new.term) AS placed
 GROUP BY placed.tenant_id, placed.user_id, placed.term, placed.segment
 ON CONFLICT (tenant_id, user_id, term, segment) DO UPDATE
 SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
@@ -127,13 +87,7 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
 
 # The same for the passages of several corpora at once.
 _APPEND_PASSAGES = """
-WITH incoming AS MATERIALIZED (
-    SELECT corpus, term, lexical_nos::int[], frequencies::smallint[], lengths::smallint[]
-    FROM unnest(string_to_array(%(corpora)s, ','), string_to_array(%(terms)s, E'\n'),
-                string_to_array(%(lexical_nos)s, ';'), string_to_array(%(frequencies)s, ';'),
-                string_to_array(%(lengths)s, ';'))
-         AS posting (corpus, term, lexical_nos, frequencies, lengths)
-), first AS MATERIALIZED (
+WITH incoming AS MATERIALIZED @incoming_postings, first AS MATERIALIZED (
     SELECT ctid AS place, corpus, term, cardinality(lexical_nos) AS used
     FROM passage_postings
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -157,25 +111,8 @@ WITH incoming AS MATERIALIZED (
     SELECT %(tenant_id)s, %(user_id)s, corpus, term, 0, lexical_nos, frequencies, lengths
     FROM met
     WHERE place IS NULL AND fits
-), latest AS (
-    SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
-    FROM met
-    LEFT JOIN LATERAL (
-        SELECT segment, cardinality(lexical_nos) AS used
-        FROM passage_postings AS p
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.corpus = met.corpus
-          AND p.term = met.term
-        ORDER BY segment DESC
-        LIMIT 1
-    ) AS held ON true
-    WHERE NOT met.fits
-), placed AS (
-    SELECT corpus, term, lexical_no, frequency, length,
-           (before + place_in_term - 1) / %(segment)s AS segment
-    FROM latest
-    CROSS JOIN LATERAL unnest(lexical_nos, frequencies, lengths) WITH ORDINALITY
-         AS posting (lexical_no, frequency, length, place_in_term)
-)
+), latest AS @latest_postings(passage_postings, p.corpus = met.corpus AND p.term = met.term),
+     placed AS @placed_postings
 INSERT INTO passage_postings AS held
     (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
 SELECT %(tenant_id)s, %(user_id)s, corpus, term, segment,
@@ -196,28 +133,7 @@ SELECT placed.tenant_id, placed.user_id, placed.corpus, placed.term, placed.segm
        array_agg(placed.lexical_no ORDER BY placed.lexical_no),
        array_agg(placed.frequency ORDER BY placed.lexical_no),
        array_agg(placed.length ORDER BY placed.lexical_no)
-FROM (
-    SELECT u.tenant_id, u.user_id, new.corpus, new.term, posting.lexical_no,
-           posting.frequency, posting.length,
-           (coalesce(last.segment * %(segment)s + last.used, 0) + posting.place - 1)
-               / %(segment)s AS segment
-    FROM @its_user AS u
-    CROSS JOIN unnest(string_to_array(%(corpora)s, ','), string_to_array(%(terms)s, E'\n'),
-                      string_to_array(%(lexical_nos)s, ';'),
-                      string_to_array(%(frequencies)s, ';'), string_to_array(%(lengths)s, ';'))
-         AS new (corpus, term, lexical_nos, frequencies, lengths)
-    LEFT JOIN LATERAL (
-        SELECT p.segment, cardinality(p.lexical_nos) AS used
-        FROM passage_postings AS p
-        WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
-          AND p.corpus = new.corpus AND p.term = new.term
-        ORDER BY p.segment DESC
-        LIMIT 1
-    ) AS last ON true
-    CROSS JOIN LATERAL unnest(
-        new.lexical_nos::int[], new.frequencies::smallint[], new.lengths::smallint[])
-        WITH ORDINALITY AS posting (lexical_no, frequency, length, place)
-) AS placed
+FROM @continued_postings(passage_postings, p.corpus = new.corpus AND p.term = new.term) AS placed
 GROUP BY placed.tenant_id, placed.user_id, placed.corpus, placed.term, placed.segment
 ON CONFLICT (tenant_id, user_id, corpus, term, segment) DO UPDATE
 SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
@@ -281,10 +197,7 @@ async def append(user: UserRows, texts: Mapping[int, Counter[str]]) -> None:
 async def append_passages(
     user: UserRows, corpora: Mapping[str, Mapping[int, Counter[str]]]
 ) -> None:
-    """Add the terms of passages by number in each corpus.
-
-    Numbers are above all earlier ones there.
-    """
+    """Add the terms of passages by number in each corpus; numbers are above all earlier ones."""
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await in_thread_if_long(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
     if columns:
@@ -294,10 +207,7 @@ async def append_passages(
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
-    """All postings by term, column by column, a term's as Postgres writes arrays; {} if none.
-
-    No term contains a line break, no corpus a comma.
-    """
+    """The postings of each term, column by column; no term has a line break, no corpus a comma."""
     of_corpora: list[str] = []
     terms: list[str] = []
     columns: list[list[str]] = []

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -229,9 +230,9 @@ class CurrentMemory:
         return bool(said_in) and said_in.isdisjoint(self.taken_back_from)
 
 
-def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
+def known_of(scope: Scope, *columns_and_sealed: Any) -> CurrentMemory:
     """The memory in a row with the columns of `@known_memories`."""
-    *columns, sealed = row
+    *columns, sealed = columns_and_sealed
     known = CurrentMemory(*columns)
     if sealed is None:
         return known
@@ -243,8 +244,8 @@ async def read_known(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, C
     """The current versions of these memories, by id."""
     if not memory_ids:
         return {}
-    cursor = await user.execute(_READ, memory_ids=Uuids(memory_ids))
-    return {row[0]: known_of(user.scope, row) for row in await cursor.fetchall()}
+    found = await user.fetch(partial(known_of, user.scope), _READ, memory_ids=Uuids(memory_ids))
+    return {each.memory_id: each for each in found}
 
 
 async def taken_back(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, Sequence[str]]:
@@ -256,14 +257,13 @@ async def taken_back(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, S
 
 async def read_top(user: UserRows, limit: int) -> list[CurrentMemory]:
     """The most important current memories."""
-    cursor = await user.execute(_TOP, limit=limit)
-    return [known_of(user.scope, row) for row in await cursor.fetchall()]
+    return await user.fetch(partial(known_of, user.scope), _TOP, limit=limit)
 
 
 async def read_by_lexical_no(user: UserRows, lexical_nos: Sequence[int]) -> list[CurrentMemory]:
     """Current memories by their numbers in the keyword index."""
-    cursor = await user.execute(_BY_LEXICAL_NO, lexical_nos=Integers(lexical_nos))
-    return [known_of(user.scope, row) for row in await cursor.fetchall()]
+    make, numbers = partial(known_of, user.scope), Integers(lexical_nos)
+    return await user.fetch(make, _BY_LEXICAL_NO, lexical_nos=numbers)
 
 
 async def tags_in_use(user: UserRows, limit: int) -> list[str]:
@@ -335,14 +335,11 @@ async def find_same_words(user: UserRows, contents: Mapping[int, str]) -> list[t
 async def source_words(
     user: UserRows, memory_ids: Sequence[UUID], *, newest: int, characters: int
 ) -> dict[UUID, list[tuple[SourceRef, str]]]:
-    """The `newest` messages behind each memory, newest first, each cut at `characters`.
-
-    Sealed ones are left out: an index of their words would reveal them.
-    """
-    cursor = await user.execute(
+    """The `newest` messages in clear behind each memory, newest first, each cut at `characters`."""
+    rows = await user.fetch_rows(
         _SOURCE_WORDS, memory_ids=list(memory_ids), newest=newest, characters=characters
     )
     found: defaultdict[UUID, list[tuple[SourceRef, str]]] = defaultdict(list)
-    for memory_id, conversation_id, message_id, said in await cursor.fetchall():
+    for memory_id, conversation_id, message_id, said in rows:
         found[memory_id].append((SourceRef(conversation_id, message_id), said))
     return dict(found)

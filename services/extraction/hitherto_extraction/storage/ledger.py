@@ -172,10 +172,7 @@ async def changes_of_a_day(user: UserRows) -> tuple[int, int]:
 
 
 async def payer(user: UserRows) -> UserRows:
-    """The user to charge for work about this user; also prevents the user's erasure.
-
-    If there is and may be no data about the user, it is the tenant alone.
-    """
+    """Keep out the user's erasure; returns the user to charge: of one who is gone, the tenant."""
     state = await users.keep(user)
     known = state is not None and not state.erased
     return user if known else user.connection.of(replace(user.scope, user_id=NOBODY))

@@ -30,13 +30,7 @@ SELECT u.tenant_id, u.user_id, new.memory_id, new.type, new.content, new.detail,
     new.lexical_length, new.embedding_state, new.metadata, new.expires_at, new.sensitive,
     new.questions, new.may_replace, new.sealed
 FROM @its_user AS u
-CROSS JOIN json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text, detail text,
-    importance float8, confidence text, source text, origin text, status text, tags text[],
-    keywords text[], context jsonb, conversation_id text, valid_from timestamptz,
-    valid_to timestamptz, said_at timestamptz, superseded_by uuid, supersedes uuid[],
-    challenges uuid[], created_at timestamptz, updated_at timestamptz, job_id uuid,
-    lexical_no integer, lexical_length integer, embedding_state text, metadata jsonb,
-    expires_at timestamptz, sensitive boolean, questions text[], may_replace uuid[], sealed bytea)
+CROSS JOIN json_populate_recordset(NULL::memories, %(rows)s) AS new
 """
 
 # More evidence for the same words: no new version.

@@ -1,14 +1,72 @@
-"""Writes which entities memories mention; `mentioned` reads it."""
+"""Entities and tags: which memories mention them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_shared.database.arrays import Texts, Uuids
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Entity
 from hitherto_shared.text.normalise import fold
+
+_NAMES = """
+SELECT entity_id, name_key, aliases, name, type
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+ORDER BY mention_count DESC, name_key
+LIMIT %(limit)s
+"""
+
+# Without statistics, Postgres would compare each memory of the user with each mention. Either table
+# is therefore read once, and a full join combines what was found: it cannot be a nested loop.
+_BY_ENTITY = """
+WITH mentioned AS MATERIALIZED (
+    SELECT memory_id, count(*) AS entities
+    FROM entity_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND entity_id = ANY(%(entity_ids)s)
+    GROUP BY memory_id
+), described AS MATERIALIZED (
+    SELECT memory_id, importance, created_at
+    FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND memory_id = ANY(ARRAY(SELECT memory_id FROM mentioned))
+      AND status IN ('active', 'achieved')
+), counted AS MATERIALIZED (
+    SELECT described.memory_id, entities, importance, created_at
+    FROM described
+    FULL JOIN mentioned ON mentioned.memory_id = described.memory_id
+)
+SELECT memory_id
+FROM counted
+WHERE memory_id IS NOT NULL
+ORDER BY entities DESC, importance DESC, created_at DESC
+LIMIT %(limit)s
+"""
+
+_BY_TAG = """
+SELECT memory_id
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND tags && %(tags)s AND status IN ('active', 'achieved')
+ORDER BY importance DESC, created_at DESC
+LIMIT %(limit)s
+"""
+
+_ENTITIES = """
+SELECT entity_id, name, type, mention_count, aliases, metadata, created_at >= now()
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND entity_id = ANY(ARRAY(
+      SELECT entity_id
+      FROM entity_mentions
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+        AND memory_id = ANY(%(memory_ids)s)))
+ORDER BY mention_count DESC, name
+"""
 
 # Finds or creates the entities, each named once; a name in another spelling becomes an alias.
 _UPSERT_ENTITIES = """
@@ -125,6 +183,40 @@ LIMIT %(limit)s
 _MOST_NAMES = 100
 
 
+@dataclass(frozen=True, slots=True)
+class EntityNames:
+    """An entity and its names: the folded name, and the others as written."""
+
+    entity_id: UUID
+    name_key: str
+    aliases: Sequence[str]
+    name: str = ""
+    type: str = "other"
+
+
+async def read_names(user: UserRows, *, limit: int) -> list[EntityNames]:
+    """The most mentioned entities."""
+    return await user.fetch(EntityNames, _NAMES, limit=limit)
+
+
+async def memories_of_entities(
+    user: UserRows, entity_ids: Sequence[UUID], *, limit: int
+) -> list[UUID]:
+    """Current memories that mention one of these, those that mention the most of them first."""
+    return await user.fetch_values(_BY_ENTITY, entity_ids=Uuids(entity_ids), limit=limit)
+
+
+async def memories_of_tags(user: UserRows, tags: Sequence[str], *, limit: int) -> list[UUID]:
+    """Current memories with one of these tags, the most important first."""
+    return await user.fetch_values(_BY_TAG, tags=list(tags), limit=limit)
+
+
+async def entities_of(user: UserRows, memory_ids: Sequence[UUID]) -> list[tuple[Entity, bool]]:
+    """The entities these memories mention, and whether this transaction created them."""
+    rows = await user.fetch_rows(_ENTITIES, memory_ids=list(memory_ids))
+    return [(Entity(*columns), new) for *columns, new in rows]
+
+
 async def only_named_by(
     user: UserRows, memory_ids: Sequence[UUID], names: Sequence[str]
 ) -> list[str]:
@@ -143,14 +235,14 @@ async def mention(user: UserRows, mentions: Sequence[tuple[UUID, str, str]]) -> 
     named = {(kind, fold(name)): name for _, name, kind in reversed(mentions)}
     if not named:
         return
-    cursor = await user.execute(
+    rows = await user.fetch_rows(
         _UPSERT_ENTITIES,
         entity_ids=Uuids(uuid7() for _ in named),
         names=Texts(named.values()),
         name_keys=Texts(key for _, key in named),
         types=Texts(kind for kind, _ in named),
     )
-    known = {(row[0], row[1]): row[2] for row in await cursor.fetchall()}
+    known = {(kind, key): entity_id for kind, key, entity_id in rows}
     await user.later(
         _MENTION,
         entity_ids=Uuids(known[kind, fold(name)] for _, name, kind in mentions),

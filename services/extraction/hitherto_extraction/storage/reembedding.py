@@ -11,14 +11,17 @@ from datetime import datetime, timedelta
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_shared.database.pool import Connection
 
+# A model has one role at most, and a role one model.
 _LOOK = """
-SELECT model, dimensions, active, target, previous
+SELECT CASE WHEN active THEN 'active' WHEN target THEN 'target' ELSE 'previous' END,
+       model, dimensions
 FROM embedding_models
 WHERE active OR target OR previous
 """
 
 _LOCK = """
-SELECT model, dimensions, active, target, previous
+SELECT CASE WHEN active THEN 'active' WHEN target THEN 'target' ELSE 'previous' END,
+       model, dimensions
 FROM embedding_models
 WHERE active OR target OR previous
 ORDER BY model
@@ -54,42 +57,25 @@ WHERE active AND activated_at > now() - %(within)s::interval
 _AWAIT_RECENT = """
 UPDATE memories AS m SET embedding_state = 'pending'
 WHERE m.embedding_state = 'stored' AND m.updated_at > %(since)s
-  AND NOT EXISTS (
-      SELECT FROM memory_embeddings AS e
-      WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
-        AND e.model = %(model)s AND e.text_version = m.text_version)
+  AND NOT @memory_has_vector(m)
 """
 
 # Across users: of texts that are to have a vector.
 _COUNT = """
 SELECT count(*) FILTER (WHERE has), count(*) FILTER (WHERE NOT has)
 FROM (
-    SELECT EXISTS (
-        SELECT FROM memory_embeddings AS e
-        WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
-          AND e.model = %(model)s AND e.text_version = m.text_version) AS has
+    SELECT @memory_has_vector(m) AS has
     FROM memories AS m
     WHERE m.sealed IS NULL
     UNION ALL
-    SELECT EXISTS (
-        SELECT FROM document_chunk_embeddings AS e
-        WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
-          AND e.model = %(model)s)
+    SELECT @chunk_has_vector(c)
     FROM document_chunks AS c
     UNION ALL
-    SELECT EXISTS (
-        SELECT FROM message_embeddings AS e
-        WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id
-          AND e.conversation_id = g.conversation_id AND e.message_no = g.message_no
-          AND e.model = %(model)s)
+    SELECT @message_has_vector(g)
     FROM messages AS g
     WHERE g.embedding_state <> 'none'
     UNION ALL
-    SELECT EXISTS (
-        SELECT FROM summary_embeddings AS e
-        WHERE e.tenant_id = s.tenant_id AND e.user_id = s.user_id
-          AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
-          AND e.model = %(model)s)
+    SELECT @summary_has_vector(s)
     FROM conversation_summaries AS s
     WHERE s.embedding_state <> 'none'
 ) AS texts
@@ -98,18 +84,16 @@ FROM (
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """A model and its role."""
+    """A model and the length of its vectors."""
 
     name: str
     dimensions: int
-    active: bool
-    target: bool
-    previous: bool
 
 
-async def models(connection: Connection, *, lock: bool = False) -> list[EmbeddingModel]:
-    """The models with a role; locked until the transaction ends if requested."""
-    return await connection.fetch(EmbeddingModel, _LOCK if lock else _LOOK)
+async def models(connection: Connection, *, lock: bool = False) -> dict[str, EmbeddingModel]:
+    """The models that are `active`, `target` or `previous`, by role; `lock` locks them."""
+    rows = await connection.fetch_rows(_LOCK if lock else _LOOK)
+    return {role: EmbeddingModel(*columns) for role, *columns in rows}
 
 
 async def set_target(connection: Connection, model: str) -> None:

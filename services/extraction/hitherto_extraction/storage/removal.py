@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from psycopg import sql
+
 from hitherto_extraction.storage import document_mentions, ledger, reindexing
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.retention import HeldMessage
@@ -42,18 +44,9 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = 
 RETURNING e.entity_id
 """
 
-_DELETE_ACCESS = """
-DELETE FROM memory_access
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-"""
-
-_DELETE_VECTORS = """
-DELETE FROM memory_embeddings
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-"""
-
-_DELETE_SOURCE_VECTORS = """
-DELETE FROM memory_source_embeddings
+# From any table with rows of memories.
+_DELETE_OF_MEMORIES = """
+DELETE FROM {table}
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
@@ -61,26 +54,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 _DELETE_ALL_SOURCE_VECTORS = """
 DELETE FROM memory_source_embeddings
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
-
-_DELETE_SEALED_VECTORS = """
-DELETE FROM sealed_embeddings
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-"""
-
-_DELETE_SOURCES = """
-DELETE FROM memory_sources
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-"""
-
-_DELETE_VERSIONS = """
-DELETE FROM memory_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-"""
-
-_DELETE_STATEMENTS = """
-DELETE FROM statements
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
 # The keyword index counts texts and terms in the user's row.
@@ -171,12 +144,7 @@ WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.sources <> '
 """
 
 _LEARNT_FROM = """
-SELECT DISTINCT s.memory_id
-FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
-    AS gone (conversation_id, message_id)
-JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND md5(s.conversation_id) = md5(gone.conversation_id)
-     AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id
+SELECT DISTINCT memory_id FROM @learnt_from_messages AS learnt
 """
 
 # A model's reasons may quote what it read; the rules' own reasons do not.
@@ -217,10 +185,7 @@ async def lock_memories(user: UserRows, memory_ids: Sequence[UUID]) -> list[UUID
 async def remove_memories(
     user: UserRows, memory_ids: Sequence[UUID], *, job_id: UUID
 ) -> Mapping[str, int]:
-    """Delete memories with their versions, vectors, words and history contents.
-
-    Returns rows by table.
-    """
+    """Delete memories with all of their contents; returns the number of rows by table."""
     values = {"memory_ids": list(memory_ids)}
     events = [
         ChangeEvent("expired", version, "not used for longer than it is kept", memory_id, status)
@@ -228,12 +193,11 @@ async def remove_memories(
     ]
     await ledger.record(user, job_id, events, actor="retention")
     await forget_mentions(user, memory_ids)
-    await user.execute(_DELETE_ACCESS, **values)
-    await user.execute(_DELETE_SOURCES, **values)
     vectors = await delete_vectors(user, memory_ids)
-    vectors += (await user.execute(_DELETE_SEALED_VECTORS, **values)).rowcount
-    versions = (await user.execute(_DELETE_VERSIONS, **values)).rowcount
-    await user.execute(_DELETE_STATEMENTS, **values)
+    vectors += await _delete(user, "sealed_embeddings", memory_ids)
+    versions = await _delete(user, "memory_versions", memory_ids)
+    for table in ("memory_access", "memory_sources", "statements"):
+        await _delete(user, table, memory_ids)
     await user.execute(_DELETE_MEMORIES, **values)
     await user.execute(_EMPTY_HISTORY, **values)
     await user.execute(_DROP_REASONS, causes=[str(each) for each in memory_ids])
@@ -243,21 +207,15 @@ async def remove_memories(
 
 
 async def forget_mentions(user: UserRows, memory_ids: Sequence[UUID]) -> int:
-    """Remove the mentions of memories, and entities that only they mentioned.
-
-    Returns their number.
-    """
+    """Remove the mentions of memories and what only they mention; returns how many entities."""
     entities = await user.fetch_values(_FORGET_MENTIONS, memory_ids=list(memory_ids))
     await document_mentions.drop_unmentioned(user, entities)
     return len(entities)
 
 
 async def delete_vectors(user: UserRows, memory_ids: Sequence[UUID]) -> int:
-    """Delete the vectors of memories in clear, including those of their sources.
-
-    Returns their number.
-    """
-    vectors = (await user.execute(_DELETE_VECTORS, memory_ids=list(memory_ids))).rowcount
+    """Delete the vectors in clear of memories and of their sources; returns their number."""
+    vectors = await _delete(user, "memory_embeddings", memory_ids)
     return vectors + await delete_source_vectors(user, memory_ids)
 
 
@@ -265,7 +223,12 @@ async def delete_source_vectors(user: UserRows, memory_ids: Sequence[UUID] | Non
     """Delete the vectors of memories' source words, of these or of all; returns their number."""
     if memory_ids is None:
         return (await user.execute(_DELETE_ALL_SOURCE_VECTORS)).rowcount
-    return (await user.execute(_DELETE_SOURCE_VECTORS, memory_ids=list(memory_ids))).rowcount
+    return await _delete(user, "memory_source_embeddings", memory_ids)
+
+
+async def _delete(user: UserRows, table: str, memory_ids: Sequence[UUID]) -> int:
+    statement = sql.SQL(_DELETE_OF_MEMORIES).format(table=sql.Identifier(table))
+    return (await user.execute(statement, memory_ids=list(memory_ids))).rowcount
 
 
 async def drop_unused_tags(user: UserRows) -> None:
@@ -293,7 +256,7 @@ async def remove_messages(
         "message_ids": [message.message_id for message in messages],
         "job_ids": list(readers),
     }
-    learnt = sorted(row[0] for row in await user.fetch_rows(_LEARNT_FROM, **values))
+    learnt = sorted(await user.fetch_values(_LEARNT_FROM, **values))
     await user.execute(_DELETE_MESSAGES, **values)
     await user.execute(_DROP_QUOTES, **values)
     await user.execute(_DROP_PROFILE_QUOTES, **values)

@@ -16,22 +16,12 @@ from hitherto_shared.database.user_rows import UserRows
 MAX_DAYS = 36_500
 
 # In each statement `l` holds the times before which a user's memories and messages have exceeded
-# their retention. A user's own setting takes precedence over the installation's. 0 days keep them
-# for ever: the time is NULL, which is tested by itself, because Postgres would otherwise look for
-# the reader of every message.
-#
-# A memory has expired if the user said nothing, the memory was not recalled, and nobody but upkeep
-# changed it, for that long. A message expires by the time it was said; one that a job has yet to
-# read stays until it has been stored for that long, however old it was when it came.
+# their retention.
 
 # Across users: a bounded scan over the users of a tenant, with those marked who have expired items.
 _DUE = """
 WITH waiting AS MATERIALIZED @waiting_jobs(j.user_id), l AS MATERIALIZED (
-    SELECT u.tenant_id, u.user_id,
-           retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
-           retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
-               AS messages_before,
-           u.spoke_at
+    SELECT u.*
     FROM @retained_users(u.user_id) AS u
     WHERE u.user_id > %(after)s
     ORDER BY u.user_id
@@ -40,16 +30,12 @@ WITH waiting AS MATERIALIZED @waiting_jobs(j.user_id), l AS MATERIALIZED (
     SELECT l.user_id
     FROM l
     JOIN @memory_ages(m.user_id) AS m ON m.user_id = l.user_id
-    WHERE l.memories_before IS NOT NULL
-      AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
-      AND coalesce(m.changed_at < l.memories_before, true)
+    WHERE @is_unused(m, l)
     UNION
     SELECT l.user_id
     FROM l
     JOIN messages AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
-    WHERE l.messages_before IS NOT NULL
-      AND (g.accepted_at < l.messages_before
-           OR (g.said_at < l.messages_before AND @is_read(g, g.user_id)))
+    WHERE @is_outlived(g, l, g.user_id)
 )
 SELECT l.user_id, due.user_id IS NOT NULL
 FROM l LEFT JOIN due USING (user_id)
@@ -57,18 +43,11 @@ ORDER BY l.user_id
 """
 
 _EXPIRED_MEMORIES = """
-WITH l AS MATERIALIZED (
-    SELECT u.tenant_id, u.user_id,
-           retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
-           u.spoke_at
-    FROM @retained_users(%(user_id)s) AS u
-)
+WITH l AS MATERIALIZED @retained_users(%(user_id)s)
 SELECT m.memory_id
 FROM l
 CROSS JOIN @memory_ages(%(user_id)s) AS m
-WHERE l.memories_before IS NOT NULL
-  AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
-  AND coalesce(m.changed_at < l.memories_before, true)
+WHERE @is_unused(m, l)
   AND (%(among)s::uuid[] IS NULL OR m.memory_id = ANY(%(among)s))
 ORDER BY m.memory_id
 LIMIT %(limit)s
@@ -76,17 +55,12 @@ LIMIT %(limit)s
 
 _OUTLIVED_MESSAGES = """
 WITH waiting AS MATERIALIZED @waiting_jobs(%(user_id)s), l AS MATERIALIZED (
-    SELECT u.tenant_id, u.user_id,
-           retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
-               AS messages_before
-    FROM @retained_users(%(user_id)s) AS u
+    SELECT u.messages_before FROM @retained_users(%(user_id)s) AS u
 )
 SELECT g.conversation_id, g.message_no, g.message_id
 FROM l
 JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
-WHERE l.messages_before IS NOT NULL
-  AND (g.accepted_at < l.messages_before
-       OR (g.said_at < l.messages_before AND @is_read(g, %(user_id)s)))
+WHERE @is_outlived(g, l, %(user_id)s)
   AND (%(among)s::text[] IS NULL OR g.conversation_id = ANY(%(among)s))
 ORDER BY g.conversation_id, g.message_no
 LIMIT %(limit)s
@@ -95,20 +69,14 @@ LIMIT %(limit)s
 # Across users, or for one.
 _COUNT = """
 WITH waiting AS MATERIALIZED @waiting_jobs(j.user_id), l AS MATERIALIZED (
-    SELECT u.tenant_id, u.user_id,
-           retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
-           retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
-               AS messages_before,
-           u.spoke_at
+    SELECT u.*
     FROM @retained_users(u.user_id) AS u
     WHERE %(user_id)s::text IS NULL OR u.user_id = %(user_id)s
 ), expired AS MATERIALIZED (
     SELECT m.tenant_id, m.user_id, m.memory_id
     FROM l
     JOIN @memory_ages(m.user_id) AS m ON m.user_id = l.user_id
-    WHERE l.memories_before IS NOT NULL
-      AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
-      AND coalesce(m.changed_at < l.memories_before, true)
+    WHERE @is_unused(m, l)
 )
 SELECT (SELECT count(*) FROM expired),
        (SELECT count(*) FROM expired JOIN memory_versions USING (tenant_id, user_id, memory_id)),
@@ -119,9 +87,7 @@ SELECT (SELECT count(*) FROM expired),
           JOIN sealed_embeddings USING (tenant_id, user_id, memory_id)),
        (SELECT count(*) FROM l
         JOIN messages AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
-        WHERE l.messages_before IS NOT NULL
-          AND (g.accepted_at < l.messages_before
-               OR (g.said_at < l.messages_before AND @is_read(g, g.user_id))))
+        WHERE @is_outlived(g, l, g.user_id))
 """
 
 # The nodes of a cluster are asked for a column.

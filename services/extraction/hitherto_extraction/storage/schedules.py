@@ -82,5 +82,5 @@ async def last_runs(
     connection: Connection, tenant_id: str, schedules: Sequence[str]
 ) -> dict[str, tuple[datetime | None, UUID | None]]:
     """When each schedule last ran, and the last job it queued for this tenant."""
-    cursor = await connection.execute(_LAST, {"tenant_id": tenant_id, "schedules": list(schedules)})
-    return {row[0]: (row[1], row[2]) for row in await cursor.fetchall()}
+    values = {"tenant_id": tenant_id, "schedules": list(schedules)}
+    return {row[0]: row[1:] for row in await connection.fetch_rows(_LAST, values)}

@@ -114,12 +114,10 @@ async def read_newest(
 
 def _opened(scope: Scope, rows: Sequence[tuple[Any, ...]], model: str) -> list[OpenedMemory]:
     found = []
-    for *row, vector in rows:
-        known = known_of(scope, row)
-        plain = None
-        if vector is not None:
-            plain = open_vector(scope, known.memory_id, model, vector)
-        found.append(OpenedMemory(known, plain))
+    for *row, sealed in rows:
+        known = known_of(scope, *row)
+        vector = None if sealed is None else open_vector(scope, known.memory_id, model, sealed)
+        found.append(OpenedMemory(known, vector))
     return found
 
 
@@ -154,40 +152,27 @@ async def write_vector(
 
 
 def open_vector(scope: Scope, memory_id: UUID, model: str, sealed: bytes) -> Vector:
-    """Open what `write_vector` stored.
-
-    Raises:
-        SealBroken: It was sealed with another key, or changed.
-    """
+    """Open what `write_vector` stored; see `opened`."""
     plain = opened_bytes(scope, VECTOR, sealed, memory_id, model)
     return np.frombuffer(plain, dtype=_HALF).astype(np.float32)
 
 
 async def clear_vectors(user: UserRows, memory_id: UUID) -> list[tuple[str, Vector, int]]:
     """The vectors in clear of a memory's present words: model, vector, number of these words."""
-    cursor = await user.execute(_CLEAR_VECTORS, memory_id=memory_id)
-    return [
-        (model, vector.to_numpy().astype(np.float32), text_version)
-        for model, vector, text_version in await cursor.fetchall()
-    ]
+    rows = await user.fetch_rows(_CLEAR_VECTORS, memory_id=memory_id)
+    return [(model, vector.to_numpy().astype(np.float32), number) for model, vector, number in rows]
 
 
 async def sealed_vectors(user: UserRows, memory_id: UUID) -> list[tuple[str, Vector]]:
     """The vectors of a sealed memory's present words, by model."""
-    cursor = await user.execute(_SEALED_VECTORS, memory_id=memory_id)
-    return [
-        (row[0], open_vector(user.scope, memory_id, row[0], row[1]))
-        for row in await cursor.fetchall()
-    ]
+    rows = await user.fetch_rows(_SEALED_VECTORS, memory_id=memory_id)
+    return [(model, open_vector(user.scope, memory_id, model, sealed)) for model, sealed in rows]
 
 
 async def without_vector(
     user: UserRows, model: str, *, after: UUID, limit: int
 ) -> list[EmbeddableText]:
-    """The user's next sealed memories, by id, without a vector of their present words.
-
-    One that the key does not open gets none.
-    """
+    """The next sealed memories, by id, that lack a vector and that the key opens."""
     while rows := await user.fetch_rows(_WITHOUT, after=after, model=model, limit=limit):
         found = [text for row in rows if (text := _embeddable(user.scope, *row)) is not None]
         if found:

@@ -66,11 +66,7 @@ async def sealing_key(user: UserRows, *, stays_sealed: bool = False) -> UserKey 
 async def key_of_memory(
     user: UserRows, kind: str, marked: bool, *, stays_sealed: bool = False
 ) -> UserKey | None:
-    """`sealing_key` for a memory of this type, which is sealed only if it is sensitive.
-
-    Raises:
-        KeyNeeded: It is to be sealed, and the key is not at hand.
-    """
+    """`sealing_key` for a memory of this type, which is sealed only if it is sensitive."""
     if not is_sensitive(kind, marked):
         return None
     return await sealing_key(user, stays_sealed=stays_sealed)
@@ -101,12 +97,7 @@ def opened(scope: Scope, kind: SealedRow, sealed: bytes, *ids: object) -> dict[s
 
 
 def opened_bytes(scope: Scope, kind: SealedRow, sealed: bytes, *ids: object) -> bytes:
-    """The opened bytes of a row, such as a vector's.
-
-    Raises:
-        KeyNeeded: The user's key is not at hand.
-        SealBroken: They were sealed with another key, or changed.
-    """
+    """`opened` for a row that seals bytes, such as a vector's."""
     key = key_at_hand(scope)
     try:
         return key.open_bytes(sealed, kind.place(*ids))

@@ -196,13 +196,7 @@ _LEARNT_FROM = """
 SELECT m.memory_id
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NULL
-  AND m.memory_id IN (
-      SELECT s.memory_id
-      FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
-          AS gone (conversation_id, message_id)
-      JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-           AND md5(s.conversation_id) = md5(gone.conversation_id)
-           AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id)
+  AND m.memory_id IN @learnt_from_messages
 ORDER BY m.memory_id
 FOR UPDATE OF m
 """
@@ -221,13 +215,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ClearRows:
-    """What the sweep seals of a table, beside what `BY_TABLE` says of its rows.
-
-    Attributes:
-        find: Finds rows in clear.
-        key: The columns that name a row in its table.
-        beside: What other columns hold once a row is sealed, unless the row itself says.
-    """
+    """What is sealed of a table: how to `find` rows, their `key`, and what `beside` holds then."""
 
     find: str
     key: tuple[str, ...]
@@ -260,10 +248,7 @@ CLEAR: Mapping[str, ClearRows] = {
 
 
 async def leave_without_vectors(connection: Connection) -> None:
-    """Let the sweep compute vectors that sealed memories lack since a change of model.
-
-    The role is hitherto_maintenance.
-    """
+    """Let the sweep compute vectors that sealed memories lack since a change of model."""
     changed = await reembedding.activated(connection, within=timedelta(hours=1))
     if changed is not None:
         await connection.execute(_LEAVE_WITHOUT_VECTORS, {"model": changed[0]})

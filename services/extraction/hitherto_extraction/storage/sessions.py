@@ -195,10 +195,7 @@ async def lock_action(user: UserRows, action_id: str) -> PendingAction | None:
 async def move_action(
     user: UserRows, action_id: str, *, state: str, result: Mapping[str, Any] | None
 ) -> PendingAction:
-    """Change the state of a locked action; without a new `result` it keeps its present one.
-
-    A confirmed action waits the full time again for its result.
-    """
+    """Change the state of a locked action; None keeps its result. A confirmed one waits anew."""
     at = await users.database_now(user.connection)
     [moved] = await user.fetch(
         PendingAction,

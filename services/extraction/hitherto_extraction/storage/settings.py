@@ -21,10 +21,6 @@ UPDATE users SET time_zone = %(time_zone)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-_READ_ZONE = """
-SELECT time_zone FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
-
 SETTINGS = (
     *("memory_enabled", "learning_enabled", "retention_days", "message_retention_days"),
     *("encrypt_sensitive", "time_zone", "redact_secrets"),
@@ -43,7 +39,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 async def read_zone(user: UserRows) -> str:
     """The IANA name of the user's time zone; UTC if none is set."""
-    return str(await user.fetch_value(_READ_ZONE) or "UTC")
+    return (await read(user)).get("time_zone") or "UTC"
 
 
 async def read(user: UserRows) -> dict[str, Any]:

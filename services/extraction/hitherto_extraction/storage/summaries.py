@@ -211,12 +211,7 @@ async def lock(user: UserRows, conversation_id: str) -> None:
 
 
 async def delete(user: UserRows, conversation_id: str) -> int:
-    """Delete the summary of a conversation with its vectors, but not its words.
-
-    Returns 1 if it had one.
-
-    The role is hitherto_removal.
-    """
+    """Delete a summary with its vectors, but not its words; returns how many there were."""
     await lock(user, conversation_id)
     await vectors.delete(user, SUMMARIES, [(conversation_id, 0)])
     return (await user.execute(_DELETE, conversation_id=conversation_id)).rowcount

@@ -40,10 +40,7 @@ WHERE recorded_at < now() - make_interval(days => %(days)s)
 
 @dataclass(frozen=True, slots=True)
 class KeptReply:
-    """A model's reply in one attempt of a job: user text, readable only by the operator.
-
-    As it is read here, it is sealed with the installation's secret.
-    """
+    """A reply in one attempt of a job: user text, sealed with the installation's secret."""
 
     user_id: str
     claim_no: int

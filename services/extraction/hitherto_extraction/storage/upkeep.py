@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -144,21 +143,13 @@ Named = tuple[str, UUID]
 """A memory by its user and its id."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecayStep:
-    """One step of the scan for decay: the memories to archive, and where the step ended."""
-
-    fading: list[Named]
-    last: Named | None
-
-
 async def look(
     connection: Connection, tenant_id: str, *, user_id: str | None, after: Named, limit: int
-) -> DecayStep:
-    """Examine the next `limit` memories after `after`, of all users or of one.
+) -> tuple[list[Named], Named | None]:
+    """Of the next `limit` memories, of all users or of one, those to archive; and the last one.
 
     The scan for one user begins after a memory of theirs, or after `FIRST`. Nothing is locked:
-    `archive` checks again. `last` is None if nothing was left to examine.
+    `archive` checks again. The last one is None if nothing was left to examine.
     """
     assert user_id in (None, after[0])
     values = {
@@ -172,7 +163,7 @@ async def look(
     # The scan for one user ends where it reaches the next one.
     found = [row for row in rows if user_id in (None, row[0])]
     last = (found[-1][0], found[-1][1]) if found else None
-    return DecayStep([(row[0], row[1]) for row in found if row[2]], last)
+    return [(row[0], row[1]) for row in found if row[2]], last
 
 
 async def lock_users(
@@ -202,10 +193,8 @@ async def archive(
 ) -> dict[str, int]:
     """Archive those of `memories` to which a rule applies at `at`; returns the number by rule.
 
-    The caller holds their users' rows.
-
-    Each of `memories` is checked again here. `at` is the database's clock after the lock. `surplus`
-    ones are archived because there are too many, whatever the other rules say.
+    The caller holds their users' rows, and `at` is the database's clock since. `surplus` ones are
+    archived because there are too many, whatever the other rules say.
     """
     by_user: dict[str, list[UUID]] = {}
     for user_id, memory_id in memories:

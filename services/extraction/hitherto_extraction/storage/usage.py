@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
@@ -85,12 +84,7 @@ _TAKE_QUESTIONS = "DELETE FROM query_usage RETURNING tenant_id, model, calls, to
 
 @dataclass(frozen=True, slots=True)
 class SpendingToday:
-    """What a tenant has spent since midnight UTC.
-
-    Attributes:
-        rows: The number of rows of the ledger in the sum.
-        seconds_left: Seconds until the next midnight.
-    """
+    """A tenant's spending since midnight UTC, in how many rows, and the seconds until the next."""
 
     usd: Decimal
     rows: int
@@ -121,11 +115,7 @@ class UsageFilter:
 
 @dataclass(frozen=True, slots=True)
 class UsageGroup:
-    """The cost of one group; dimensions without grouping are empty.
-
-    Attributes:
-        place: Its position in the list, for the next page.
-    """
+    """The cost of a group, and its place in the list; dimensions without grouping are empty."""
 
     user_id: str
     kind: str
@@ -147,18 +137,12 @@ async def spent_today(connection: Connection, tenant_id: str) -> SpendingToday:
 
 
 async def spent_today_by_tenant(connection: Connection) -> dict[str, Decimal]:
-    """What each tenant with any past usage has spent on the database's current day.
-
-    The role is hitherto_maintenance.
-    """
+    """What each tenant with usage has spent on the database's day (role hitherto_maintenance)."""
     return dict(await connection.fetch_rows(_TODAY_OF_ALL, {}))
 
 
 async def take_questions(connection: Connection) -> list[tuple[str, str, int, int]]:
-    """Take the uncharged usage of queries, across tenants: tenant, model, calls, tokens.
-
-    It is removed from the counts if the transaction commits. The role is hitherto_maintenance.
-    """
+    """Take the uncharged usage of queries out of the counts: tenant, model, calls, tokens."""
     return sorted(await connection.fetch_rows(_TAKE_QUESTIONS))
 
 
@@ -184,17 +168,16 @@ async def sum_up(
         "limit": limit + 1,
     }
     found = await connection.fetch_rows(_GROUPED, values)
-    return [_group(row) for row in found[:limit]], len(found) > limit
+    groups = [
+        UsageGroup(
+            user_id, kind, model, day, UsageTotals(*sums), (str(days_before), user_id, kind, model)
+        )
+        for days_before, user_id, kind, model, *sums, day in found[:limit]
+    ]
+    return groups, len(found) > limit
 
 
 async def total(connection: Connection, tenant_id: str, wanted: UsageFilter) -> UsageTotals:
     """The sum of everything selected."""
     groups, _ = await sum_up(connection, tenant_id, wanted, by=(), after=None, limit=1)
     return groups[0].used if groups else UsageTotals()
-
-
-def _group(row: tuple[Any, ...]) -> UsageGroup:
-    days_before, user_id, kind, model, *sums, day = row
-    return UsageGroup(
-        user_id, kind, model, day, UsageTotals(*sums), (str(days_before), user_id, kind, model)
-    )

@@ -158,9 +158,7 @@ async def enter_user(user: UserRows) -> UserWriteState:
 async def hold_off_erase(user: UserRows) -> UserWriteState | None:
     """Prevent an erasure until this transaction ends, without creating a row.
 
-    None for an unknown user.
-
-    For records that name a user and do not require one to exist, such as a job.
+    For records that name a user who need not exist (then: None), such as a job.
 
     Raises:
         WrongState: The user was erased.
@@ -205,9 +203,7 @@ async def enter_alone(user: UserRows) -> UserWriteState:
 
 
 async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
-    """`lock_user` for several users at once, with the maintenance role.
-
-    Those who are gone are left out.
+    """`lock_user` for those of several users who exist, with the maintenance role.
 
     It must be the first statement about any of them in its transaction: no transaction may wait for
     one while holding another, unless in the same order.
@@ -247,10 +243,7 @@ async def read_user(user: UserRows) -> UserWriteState | None:
 
 
 async def encryption_of(user: UserRows) -> Encryption:
-    """What the user has decided about encryption, as read with the user's row.
-
-    The row is read only if this transaction has not read or locked it yet.
-    """
+    """What the user decided about encryption, read once in a transaction."""
     if user.encryption is None:
         await read_user(user)
     assert user.encryption is not None

@@ -25,18 +25,12 @@ _HOLD = "SELECT pg_advisory_xact_lock(hashtextextended('webhooks of ' || %(tenan
 
 _COUNT = "SELECT count(*) FROM webhooks WHERE tenant_id = %(tenant_id)s"
 
-_FIND = """
-SELECT user_id, webhook_id, url, actions, include_content, created_at, failing_since, disabled_at,
-       disabled_reason
-FROM webhooks
-WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s
-"""
-
 _PAGE = """
 SELECT user_id, webhook_id, url, actions, include_content, created_at, failing_since, disabled_at,
        disabled_reason
 FROM webhooks
 WHERE tenant_id = %(tenant_id)s
+  AND (%(webhook_id)s::uuid IS NULL OR webhook_id = %(webhook_id)s::uuid)
   AND (%(after)s::uuid IS NULL OR webhook_id > %(after)s::uuid)
 ORDER BY webhook_id
 LIMIT %(limit)s
@@ -168,15 +162,15 @@ async def insert(connection: Connection, webhook: WebhookRow) -> None:
 
 async def find(connection: Connection, tenant_id: str, webhook_id: UUID) -> StoredWebhook | None:
     """A webhook of the tenant."""
-    values = {"tenant_id": tenant_id, "webhook_id": webhook_id}
-    return await connection.fetch_one(StoredWebhook, _FIND, values)
+    values = {"tenant_id": tenant_id, "webhook_id": webhook_id, "after": None, "limit": 1}
+    return await connection.fetch_one(StoredWebhook, _PAGE, values)
 
 
 async def page(
     connection: Connection, tenant_id: str, *, after: str | None, limit: int
 ) -> list[StoredWebhook]:
     """The next webhooks after one, oldest first."""
-    values = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    values = {"tenant_id": tenant_id, "webhook_id": None, "after": after, "limit": limit}
     return await connection.fetch(StoredWebhook, _PAGE, values)
 
 
@@ -218,14 +212,10 @@ async def note_failure(
     rest_seconds: float,
     most_dead: int,
 ) -> str:
-    """Let a webhook rest after a failed attempt, and disable it if that was one too many.
+    """Let a webhook rest after a failed attempt; returns why it is disabled, empty if it is not.
 
-    `died` tells whether the delivery was given up, and `gone` whether the receiver says that it is
-    gone for good. It rests `rest_seconds` for each failure in a row; `most_dead` deliveries given
-    up in a row disable it.
-
-    Returns:
-        Why it is disabled; empty if it is not.
+    `died`: the delivery was given up; `gone`: the receiver says that it is gone for good. It rests
+    `rest_seconds` for each failure in a row; `most_dead` deliveries given up in a row disable it.
     """
     values = {
         "tenant_id": tenant_id,

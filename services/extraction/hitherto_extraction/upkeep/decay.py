@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from hitherto_extraction.pipeline.user_by_user import BUSY, PageOfUsers, each_user, unless_busy
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import upkeep, users
-from hitherto_extraction.storage.upkeep import DecayStep, Named
+from hitherto_extraction.storage.upkeep import Named
 from hitherto_shared.database.pool import Connection, Database
 
 BATCH = 1_000
@@ -62,31 +62,30 @@ class Decay:
     async def _pass(self, held: Claim, counts: Counter[str]) -> set[str]:
         """Scan all memories once; returns the users that were being written to meanwhile."""
         busy: set[str] = set()
-        after: Named = (held.user_id or "", upkeep.FIRST)
-        while (step := await self._look(held, held.user_id, after)).last is not None:
-            if step.fading:
-                busy |= await self._archive(held, step.fading, counts, wait=False)
-            after = step.last
+        async for fading in self._fading(held, held.user_id):
+            busy |= await self._archive(held, fading, counts, wait=False)
         return busy
 
     async def _wait_for(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
         """Scan one user's memories, waiting for other writers."""
-        after: Named = (user_id, upkeep.FIRST)
-        while (step := await self._look(held, user_id, after)).last is not None:
-            if step.fading and not await unless_busy(
-                self._archive(held, step.fading, counts, wait=True), counts
-            ):
+        async for fading in self._fading(held, user_id):
+            if not await unless_busy(self._archive(held, fading, counts, wait=True), counts):
                 return
-            after = step.last
 
-    async def _look(self, held: Claim, user_id: str | None, after: Named) -> DecayStep:
-        return await self._database.run(
-            lambda connection: upkeep.look(
-                connection, held.tenant_id, user_id=user_id, after=after, limit=self._batch
-            ),
-            timeout=_SECONDS,
-            repeatable=True,
-        )
+    async def _fading(self, held: Claim, user_id: str | None) -> AsyncIterator[Sequence[Named]]:
+        """What is to be archived of one user or of all, step by step of the scan."""
+        last: Named | None = (user_id or "", upkeep.FIRST)
+
+        async def look(connection: Connection) -> tuple[list[Named], Named | None]:
+            assert last is not None
+            return await upkeep.look(
+                connection, held.tenant_id, user_id=user_id, after=last, limit=self._batch
+            )
+
+        while last is not None:
+            fading, last = await self._database.run(look, timeout=_SECONDS, repeatable=True)
+            if fading:
+                yield fading
 
     async def _archive(
         self, held: Claim, fading: Sequence[Named], counts: Counter[str], *, wait: bool

@@ -44,13 +44,7 @@ class Retention:
         return dict(zip(_NAMES, found, strict=False))
 
     async def run(self, held: Claim) -> None:
-        """Delete, and end the job with the counts.
-
-        An attempt continues where the previous one ended.
-
-        Raises:
-            ClaimLost: The claim was lost; nothing was deleted after that.
-        """
+        """Delete, and end the job with the counts; see `Decay.run`."""
         counts = Counter[str](held.result.get("counts", {}))
         del counts[BUSY]
         if held.user_id is not None:

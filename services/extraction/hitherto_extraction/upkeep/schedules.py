@@ -71,11 +71,7 @@ class ScheduleStatus:
 
 
 def read_schedules(lines: dict[str, str]) -> list[Schedule]:
-    """Schedules from their cron lines by name.
-
-    Raises:
-        ValueError: A line is neither a cron line nor `off`.
-    """
+    """Schedules from their cron lines by name; see `read_line`."""
     return [Schedule(name, read_line(line)) for name, line in sorted(lines.items())]
 
 

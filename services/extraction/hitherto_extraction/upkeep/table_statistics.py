@@ -23,30 +23,19 @@ _ONE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """Keeps the statistics of all tables.
-
-    Attributes:
-        database: The role is hitherto_maintenance.
-    """
+    """Keeps the statistics of all tables. The role is hitherto_maintenance."""
 
     database: Database
 
     async def refresh_one(self, timeout: float = _ONE_SECONDS) -> bool:
-        """Analyse a table that has grown; False if none has.
-
-        Raises:
-            HithertoError: The database does not answer, or not within `timeout` seconds.
-        """
+        """Analyse a table that has grown, within `timeout` seconds; False if none has."""
         table = await self.database.run(upkeep.analyse_grown, timeout=timeout)
         if table:
             logger.info("analysed a table", extra={"table": table})
         return bool(table)
 
     async def refresh(self, seconds: float) -> None:
-        """Analyse every table that has grown, as far as it takes no longer than `seconds`.
-
-        What is left is analysed by the next sweep.
-        """
+        """Analyse every table that has grown, within `seconds`; the next sweep does the rest."""
         ends = monotonic() + seconds
         with faults.Tolerated(logger, "tables are analysed later"):
             while (left := ends - monotonic()) > 0 and await self.refresh_one(left):

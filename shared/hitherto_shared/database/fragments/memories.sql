@@ -174,3 +174,10 @@ AND (%(range_from)s::int IS NULL OR EXISTS (
       AND g.conversation_id = :s.conversation_id
       AND md5(g.message_id) = md5(:s.message_id) AND g.message_id = :s.message_id
       AND g.message_no BETWEEN %(range_from)s AND %(range_to)s));
+
+-- @learnt_from_messages: the memories that name one of these messages as a source.
+SELECT s.memory_id
+FROM unnest(%(conversations)s::text[], %(message_ids)s::text[]) AS told (conversation_id, message_id)
+JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND md5(s.conversation_id) = md5(told.conversation_id)
+     AND s.conversation_id = told.conversation_id AND s.message_id = told.message_id;

@@ -35,13 +35,30 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
   AND (%(surplus)s OR least(m.context_ends_at, m.fades_at) < %(at)s);
 
--- @retained_users(user): users with what their retention depends on beside its days. Across users:
--- `u.user_id`.
-SELECT u.tenant_id, u.user_id, u.retention_days, u.message_retention_days,
+-- @retained_users(user): the times before which memories and messages of users have exceeded their
+-- retention. A user's own setting takes precedence over the installation's. 0 days keep them for ever:
+-- the time is NULL. Across users: `u.user_id`.
+SELECT u.tenant_id, u.user_id,
+       retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
+       retained_since(u.message_retention_days, %(message_days)s, %(most_days)s) AS messages_before,
        (SELECT max(c.updated_at) FROM conversations AS c
         WHERE c.tenant_id = %(tenant_id)s AND c.user_id = :user) AS spoke_at
 FROM users AS u
 WHERE u.tenant_id = %(tenant_id)s AND u.user_id = :user AND u.erased_at IS NULL;
+
+-- @is_unused(m, l): whether a memory (`@memory_ages`) has exceeded its retention: the user said
+-- nothing, the memory was not recalled, and nobody but upkeep changed it, for that long.
+:l.memories_before IS NOT NULL
+AND :m.used_at < :l.memories_before AND coalesce(:l.spoke_at < :l.memories_before, true)
+AND coalesce(:m.changed_at < :l.memories_before, true);
+
+-- @is_outlived(g, l, user): whether a message has exceeded its retention, by the time it was said. One
+-- that a job has yet to read stays until it has been stored for that long, however old it was when it
+-- came. A time that is NULL is tested by itself, because Postgres would otherwise look for the reader
+-- of every message.
+:l.messages_before IS NOT NULL
+AND (:g.accepted_at < :l.messages_before
+     OR (:g.said_at < :l.messages_before AND @is_read(:g, :user)));
 
 -- @waiting_jobs(user): the ranges of messages that jobs have yet to read, for `waiting` in `@is_read`.
 -- The queue is a local table, which an engine that distributes rows does not join to distributed

@@ -20,12 +20,7 @@ TextKey = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddableText:
-    """A text of any user, and what its vectors are computed from.
-
-    Attributes:
-        key: Identifies it with its present words.
-        contents: The text; of a memory also the words it came from, if there are any.
-    """
+    """A text of any user with its present words, and of a memory the words that it came from."""
 
     key: TextKey
     contents: Sequence[str] = field(hash=False)

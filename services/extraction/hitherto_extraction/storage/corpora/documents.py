@@ -23,10 +23,7 @@ JOIN documents AS d ON d.tenant_id = c.tenant_id AND d.user_id = c.user_id
      AND d.document_id = c.document_id
 WHERE (c.tenant_id, c.user_id, c.chunk_id)
       > (%(tenant_id)s::text, %(user_id)s::text, %(id)s::uuid)
-  AND NOT EXISTS (
-      SELECT FROM document_chunk_embeddings AS e
-      WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
-        AND e.model = %(model)s)
+  AND NOT @chunk_has_vector(c)
 ORDER BY c.tenant_id, c.user_id, c.chunk_id
 LIMIT %(limit)s
 """
@@ -57,10 +54,7 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.chunk_id = d
 _EXPECT = """
 UPDATE document_chunks AS c
 SET embedding_state = CASE c.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
-WHERE (c.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
-        SELECT FROM document_chunk_embeddings AS e
-        WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
-          AND e.model = %(model)s)
+WHERE (c.embedding_state = 'stored') IS DISTINCT FROM @chunk_has_vector(c)
 """
 
 _INDEXED = """

@@ -85,10 +85,7 @@ WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.pla
 
 @dataclass(frozen=True, slots=True)
 class NumberedText:
-    """A text with its number in the keyword index, its length there, and the state of its vector.
-
-    `state` is a value of the column embedding_state.
-    """
+    """A text with its number and its terms in the index, and its value of embedding_state."""
 
     key: ItemKey
     lexical_no: int
@@ -99,21 +96,18 @@ class NumberedText:
 async def add(
     user: UserRows, texts: Mapping[PassageCorpus, Sequence[Counter[str]]]
 ) -> dict[PassageCorpus, list[int]]:
-    """Index new texts, given by their terms; returns their numbers, in order.
-
-    The caller holds the user's row.
-    """
+    """Index new texts, given by their terms; returns their numbers, in order."""
     numbers: dict[PassageCorpus, list[int]] = {corpus: [] for corpus in texts}
     fresh = {corpus: those for corpus, those in texts.items() if those}
     if not fresh:
         return numbers
-    cursor = await user.execute(
+    rows = await user.fetch_rows(
         _COUNT,
         corpora=Texts(corpus.name for corpus in fresh),
         texts=Integers(len(those) for those in fresh.values()),
         terms=[sum(terms.total() for terms in those) for those in fresh.values()],
     )
-    last: dict[str, int] = dict(await cursor.fetchall())
+    last: dict[str, int] = dict(rows)
     for corpus, those in fresh.items():
         end = last[corpus.name] + 1
         numbers[corpus] = list(range(end - len(those), end))
@@ -139,7 +133,7 @@ async def number(
     """
     if not texts:
         return 0
-    cursor = await user.execute(
+    rows = await user.fetch_rows(
         corpus.number,
         **vectors.key_columns([text.key for text in texts]),
         lexical_nos=Integers(text.lexical_no for text in texts),
@@ -147,7 +141,7 @@ async def number(
         states=Texts(text.state for text in texts),
         model=model,
     )
-    done = {(row[0], row[1]) for row in await cursor.fetchall()}
+    done = set(rows)
     late = [text for text in texts if text.key not in done]
     lengths = {text.lexical_no: text.terms.total() for text in late}
     await _remove(user, corpus, lengths, {term for text in late for term in text.terms})
@@ -157,21 +151,15 @@ async def number(
 async def find_left(
     connection: Connection, corpus: SpokenCorpus, *, seconds: float, limit: int
 ) -> list[tuple[Scope, ItemKey]]:
-    """Texts of any user unindexed for this many seconds, oldest first.
-
-    The role is hitherto_maintenance.
-    """
-    cursor = await connection.execute(corpus.left, {"seconds": seconds, "limit": limit})
-    return [(Scope(row[0], row[1]), (row[2], row[3])) for row in await cursor.fetchall()]
+    """Texts of any user that have been unindexed for this many seconds, oldest first."""
+    rows = await connection.fetch_rows(corpus.left, {"seconds": seconds, "limit": limit})
+    return [(Scope(*row[:2]), row[2:]) for row in rows]
 
 
 async def index_unindexed(
     user: UserRows, corpus: SpokenCorpus, keys: Collection[ItemKey], *, embedded: bool
 ) -> int:
-    """Index those of the texts that are not indexed yet, without a job; returns their number.
-
-    If they are to be `embedded`, they also wait for vectors. The caller holds the user's row.
-    """
+    """Index those of the texts that are not yet; if `embedded`, they also wait for vectors."""
     if not keys:
         return 0
     rows = await user.fetch_rows(

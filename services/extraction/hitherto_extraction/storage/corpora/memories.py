@@ -11,9 +11,7 @@ from hitherto_extraction.storage.corpora.corpus import EmbeddedCorpus
 # Across users.
 _PENDING = """
 SELECT m.tenant_id, m.user_id, m.memory_id::text, m.text_version, m.content,
-       coalesce((SELECT w.said FROM source_words AS w
-                 WHERE w.tenant_id = m.tenant_id AND w.user_id = m.user_id
-                   AND w.memory_id = m.memory_id), '')
+       @said_behind(m, m.tenant_id, m.user_id)
 FROM memories AS m
 WHERE m.embedding_state = 'pending' AND NOT m.tenant_id = ANY(%(without)s)
 ORDER BY m.created_at
@@ -23,17 +21,12 @@ LIMIT %(limit)s
 # Across users.
 _WITHOUT = """
 SELECT m.tenant_id, m.user_id, m.memory_id::text, m.text_version, m.content,
-       coalesce((SELECT w.said FROM source_words AS w
-                 WHERE w.tenant_id = m.tenant_id AND w.user_id = m.user_id
-                   AND w.memory_id = m.memory_id), '')
+       @said_behind(m, m.tenant_id, m.user_id)
 FROM memories AS m
 WHERE (m.tenant_id, m.user_id, m.memory_id)
       > (%(tenant_id)s::text, %(user_id)s::text, %(id)s::uuid)
   AND m.sealed IS NULL
-  AND NOT EXISTS (
-      SELECT FROM memory_embeddings AS e
-      WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
-        AND e.model = %(model)s AND e.text_version = m.text_version)
+  AND NOT @memory_has_vector(m)
 ORDER BY m.tenant_id, m.user_id, m.memory_id
 LIMIT %(limit)s
 """
@@ -68,10 +61,7 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = new.memory_id
 JOIN embedding_models AS k ON k.model = %(model)s AND k.dimensions = %(dimensions)s
 WHERE m.sealed IS NULL
-  AND new.said = coalesce((
-      SELECT w.said FROM source_words AS w
-      WHERE w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s
-        AND w.memory_id = m.memory_id), '')
+  AND new.said = @said_behind(m, %(tenant_id)s, %(user_id)s)
   AND NOT EXISTS (
       SELECT FROM users AS u
       WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.encrypt_sensitive)
@@ -87,10 +77,7 @@ FROM unnest(%(ids)s::uuid[], %(numbers)s::int[],
             %(sources)s::text[]) AS done (memory_id, text_version, said)
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = done.memory_id
   AND m.text_version = done.text_version AND m.embedding_state = 'pending'
-  AND done.said = coalesce((
-      SELECT w.said FROM source_words AS w
-      WHERE w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s
-        AND w.memory_id = m.memory_id), '')
+  AND done.said = @said_behind(m, %(tenant_id)s, %(user_id)s)
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """
 
@@ -98,10 +85,8 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = 
 _EXPECT = """
 UPDATE memories AS m
 SET embedding_state = CASE m.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
-WHERE m.sealed IS NULL AND (m.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
-        SELECT FROM memory_embeddings AS e
-        WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
-          AND e.model = %(model)s AND e.text_version = m.text_version)
+WHERE m.sealed IS NULL
+  AND (m.embedding_state = 'stored') IS DISTINCT FROM @memory_has_vector(m)
 """
 
 MEMORIES = EmbeddedCorpus(

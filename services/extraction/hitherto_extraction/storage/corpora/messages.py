@@ -21,11 +21,7 @@ SELECT g.tenant_id, g.user_id, g.conversation_id, g.message_no, g.name,
 FROM messages AS g
 WHERE (g.tenant_id, g.user_id, g.conversation_id, g.message_no)
       > (%(tenant_id)s::text, %(user_id)s::text, %(id)s::text, %(number)s::int)
-  AND g.embedding_state <> 'none' AND NOT EXISTS (
-      SELECT FROM message_embeddings AS e
-      WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id
-        AND e.conversation_id = g.conversation_id AND e.message_no = g.message_no
-        AND e.model = %(model)s)
+  AND g.embedding_state <> 'none' AND NOT @message_has_vector(g)
 ORDER BY g.tenant_id, g.user_id, g.conversation_id, g.message_no
 LIMIT %(limit)s
 """
@@ -62,11 +58,8 @@ WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
 _EXPECT = """
 UPDATE messages AS g
 SET embedding_state = CASE g.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
-WHERE g.embedding_state <> 'none' AND (g.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
-        SELECT FROM message_embeddings AS e
-        WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id
-          AND e.conversation_id = g.conversation_id AND e.message_no = g.message_no
-          AND e.model = %(model)s)
+WHERE g.embedding_state <> 'none'
+  AND (g.embedding_state = 'stored') IS DISTINCT FROM @message_has_vector(g)
 """
 
 # Across users. By the time of arrival: a message whose job is still expected is a recent one.

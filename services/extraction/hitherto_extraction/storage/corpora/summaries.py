@@ -22,11 +22,7 @@ SELECT s.tenant_id, s.user_id, s.conversation_id, s.text_version, s.title, s.sum
 FROM conversation_summaries AS s
 WHERE (s.tenant_id, s.user_id, s.conversation_id)
       > (%(tenant_id)s::text, %(user_id)s::text, %(id)s::text)
-  AND s.embedding_state <> 'none' AND NOT EXISTS (
-      SELECT FROM summary_embeddings AS e
-      WHERE e.tenant_id = s.tenant_id AND e.user_id = s.user_id
-        AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
-        AND e.model = %(model)s)
+  AND s.embedding_state <> 'none' AND NOT @summary_has_vector(s)
 ORDER BY s.tenant_id, s.user_id, s.conversation_id
 LIMIT %(limit)s
 """
@@ -63,11 +59,8 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 _EXPECT = """
 UPDATE conversation_summaries AS s
 SET embedding_state = CASE s.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
-WHERE s.embedding_state <> 'none' AND (s.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
-        SELECT FROM summary_embeddings AS e
-        WHERE e.tenant_id = s.tenant_id AND e.user_id = s.user_id
-          AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
-          AND e.model = %(model)s)
+WHERE s.embedding_state <> 'none'
+  AND (s.embedding_state = 'stored') IS DISTINCT FROM @summary_has_vector(s)
 """
 
 # Across users: summaries from before the index existed.

@@ -66,11 +66,7 @@ async def find_without(
 async def write(
     connection: Connection, corpus: EmbeddedCorpus, vectors: MadeVectors, *, model: str
 ) -> None:
-    """Store vectors of texts of any user.
-
-    Those of texts that are gone, sealed or reworded by now are skipped, and so are those of an
-    unknown model.
-    """
+    """Store vectors of texts of any user, as the statement of the corpus does."""
     left = iter(vectors.items())
     while some := dict(islice(left, _AT_ONCE)):
         await _insert(connection, corpus.write, {text: of[0] for text, of in some.items()}, model)
@@ -116,10 +112,7 @@ async def activate(connection: Connection, model: str) -> None:
 
 
 async def delete(user: UserRows, corpus: PassageCorpus, keys: Collection[ItemKey]) -> int:
-    """Delete the vectors of texts, of every model; returns their number.
-
-    The role is hitherto_removal, or hitherto_write for chunks.
-    """
+    """Delete the vectors of texts, of every model; returns their number."""
     return (await user.execute(corpus.delete_vectors, **key_columns(keys))).rowcount
 
 
@@ -134,10 +127,10 @@ def key_columns(keys: Collection[ItemKey]) -> dict[str, Any]:
 async def _texts(
     connection: Connection, corpus: EmbeddedCorpus, statement: str, values: Mapping[str, Any]
 ) -> list[EmbeddableText]:
-    cursor = await connection.execute(statement, {**values, "characters": MAX_EMBEDDED})
+    rows = await connection.fetch_rows(statement, {**values, "characters": MAX_EMBEDDED})
     return [
         EmbeddableText((tenant_id, user_id, item_id, number), corpus.contents(*words))
-        for tenant_id, user_id, item_id, number, *words in await cursor.fetchall()
+        for tenant_id, user_id, item_id, number, *words in rows
     ]
 
 
