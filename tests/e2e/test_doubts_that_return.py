@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -99,29 +98,37 @@ async def test_it_returns_with_a_cause_that_is_taken_out_of_a_forgotten_merge(
     assert await is_doubtful(modelled)
 
 
-async def part_by_hand(services: Services) -> None:
-    await restore(services, await id_of(services, NEW_HOME))
-
-
-async def part_by_rolling_back(services: Services) -> None:
-    await take_back(services, job_id=(await jobs(services))[0].id)
-
-
-@pytest.mark.parametrize("part", [part_by_hand, part_by_rolling_back])
 async def test_it_returns_with_a_cause_that_is_parted_from_what_stood_for_it(
-    part: Callable[[Services], Awaitable[None]], modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel
 ) -> None:
     await move(modelled, model)
     await join_homes(modelled, model)
     await forget(modelled, await id_of(modelled, HOME))
     assert not await is_doubtful(modelled)
-    await part(modelled)
+    await restore(modelled, await id_of(modelled, NEW_HOME))
     assert await status_of(modelled, NEW_HOME) == STATUS.MEMORY_STATUS_ACTIVE
     assert await is_doubtful(modelled)
     # The other one stands for it no longer.
     await forget(modelled, await id_of(modelled, NEW_HOME))
     await restore(modelled, await id_of(modelled, HOME))
     assert not await is_doubtful(modelled)
+
+
+async def test_it_stays_gone_while_what_stands_for_its_cause_is_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Whoever asked to forget the one asked for both, though their join is taken back."""
+    await move(modelled, model)
+    await join_homes(modelled, model)
+    join = (await jobs(modelled))[0].id
+    await forget(modelled, await id_of(modelled, HOME))
+    await take_back(modelled, job_id=join)
+    assert await status_of(modelled, NEW_HOME) == STATUS.MEMORY_STATUS_SUPERSEDED
+    assert not await is_doubtful(modelled)
+    await restore(modelled, await id_of(modelled, HOME))
+    await take_back(modelled, job_id=join)
+    assert await status_of(modelled, NEW_HOME) == STATUS.MEMORY_STATUS_ACTIVE
+    assert await is_doubtful(modelled)
 
 
 async def test_a_joined_memory_takes_its_doubt_back(

@@ -182,8 +182,8 @@ async def undo_merge(
 
     The caller holds the user's row. Originals with another status since stay unchanged. The merged
     memory becomes ARCHIVED: neither reads nor the duplicate search find it any more. Without
-    `archive`, it is left to the caller, and only no longer names them. The tags concerned count as
-    processed, so that nothing merges them again at once.
+    `archive`, it is left to the caller, and only no longer names them. What became of the originals
+    in the end is to be left alone (`leave_alone`).
 
     Raises:
         NotFound: The user has no such memory.
@@ -228,7 +228,6 @@ async def undo_merge(
         events.append(await _archive(user, merged, back, reason, at))
     await ledger.record(user, None, events, actor=actor)
     await doubts.follow(user, [memory_id, *back], actor=actor)
-    await _mark(user, originals)
     return await read_originals(user, sorted(back))
 
 
@@ -271,8 +270,10 @@ async def _end_too(
     )
 
 
-async def _mark(user: UserRows, originals: Sequence[EditableMemory]) -> None:
+async def leave_alone(user: UserRows, memory_ids: Sequence[UUID]) -> None:
+    """Let the tags of originals count as processed: nothing merges them again at once."""
+    held = await editing.read(user, memory_ids)
     # A record holds the tag in clear, and sealed memories are never merged by it.
-    tags = sorted({tag for each in originals if not each.sealed for tag in each.memory.tags})
+    tags = sorted({tag for each in held.values() if not each.sealed for tag in each.memory.tags})
     members = await consolidation.read_members(user, tags, model="")
     await consolidation.mark(user, [mark_of(tag, members) for tag in tags], job_id=None)

@@ -269,8 +269,8 @@ class _Statements:
         self._note(known.memory_id, item, evidence, mentions=True)
         self._draft.note_sources(original, evidence)
         words = words_of(item, evidence)
-        for each in (known, self._draft.now[original]):
-            self._draft.note_said(each, "said", evidence, words)
+        self._draft.note_said(known, "said", evidence, words | {"repeats": True})
+        self._draft.note_said(self._draft.now[original], "said", evidence, words)
         if may_change(evidence, known):
             confirmed = self._draft.plan.confirmed
             said_at = max(known.said_at, evidence.said_at)

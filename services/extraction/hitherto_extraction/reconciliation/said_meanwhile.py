@@ -1,19 +1,30 @@
 """Lets what is current again stand for what was said in the same words while it was not.
 
-Had it not ended, those words would have confirmed it. The join is one of a reconciliation, without
-a model: its rules decide, RestoreMemory parts the two, and each goes with its own sources. Neither
-takes over weight or labels of the other, which would outlive their source.
+Had it not ended, those words would have confirmed it, or somebody's request to forget them would
+have concerned it. The join is one of a reconciliation, without a model: its rules decide,
+RestoreMemory parts the two, and each goes with its own sources. Neither takes over weight or labels
+of the other, which would outlive their source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import datetime
 from uuid import UUID
 
+from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.reconciliation.reply import Proposals, SameItem
-from hitherto_extraction.reconciliation.settling import ReconciliationRows, settle
+from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
 from hitherto_extraction.reconciliation.writing import write_settlement
-from hitherto_extraction.storage import known_memories, reconciliation, users
+from hitherto_extraction.storage import (
+    known_memories,
+    reconciliation,
+    rollback,
+    superseded,
+    users,
+)
+from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES
 
@@ -24,17 +35,10 @@ async def join_said_meanwhile(user: UserRows, back: Collection[UUID]) -> None:
     The caller holds the user's row. What is sealed is left to the next reconciliation, because no
     statement of the database can compare it.
     """
-    kept = sorted(
-        (await known_memories.read_known(user, sorted(back))).values(),
-        key=lambda each: (each.valid_from, each.memory_id),
-    )
-    words = {place: each.content for place, each in enumerate(kept) if not each.sealed}
-    found = await known_memories.find_same_words(user, words)
-    others = await known_memories.read_known(user, sorted({other for _, other in found}))
     pairs = [
-        (kept[place], others[other])
-        for place, other in found
-        if other != kept[place].memory_id and others[other].status in CURRENT_STATUSES
+        (keep, other)
+        for keep, other in await _in_same_words(user, back)
+        if other.status in CURRENT_STATUSES
     ]
     if not pairs:
         return
@@ -55,3 +59,65 @@ async def join_said_meanwhile(user: UserRows, back: Collection[UUID]) -> None:
     )
     at = await users.database_now(user.connection)
     await write_settlement(user, made, at=at, job_id=None)
+
+
+async def keep_forgotten(
+    user: UserRows, changed: Collection[UUID], *, since: datetime
+) -> set[UUID]:
+    """Join memories that have changed `since` then to what somebody asked to forget meanwhile.
+
+    They say the same, and did not when that was asked for, or it would not have concerned them.
+    Returns what was joined, which is told to nobody. The caller holds the user's row.
+    """
+    found = await _in_same_words(user, changed)
+    heads = await superseded.successors(user, {other.memory_id for _, other in found})
+    others = {other.memory_id: other for _, other in found}
+    others |= await known_memories.read_known(user, sorted(set(heads.values()) - others.keys()))
+    forgotten = {m for m, each in others.items() if each.status == "forgotten"}
+    asked = forgotten - (await known_memories.taken_back(user, sorted(forgotten))).keys()
+    pairs = [
+        (told, others[by])
+        for told, other in found
+        if told.status in CURRENT_STATUSES
+        and (by := heads.get(other.memory_id, other.memory_id)) in asked
+        and told.said_at <= others[by].updated_at
+    ]
+    versions = await rollback.read_versions(user, sorted({told.memory_id for told, _ in pairs}))
+    joins = {
+        told.memory_id: by.memory_id
+        for told, by in pairs
+        if not _was_told(told, versions[told.memory_id], by.updated_at, since)
+    }
+    if joins:
+        at = await users.database_now(user.connection)
+        await write_settlement(user, Settlement(joins=joins), at=at, job_id=None)
+    return set(joins)
+
+
+def _was_told(
+    told: CurrentMemory, versions: Collection[StoredVersion], begin: datetime, end: datetime
+) -> bool:
+    """Whether a memory said the same between two moments."""
+    before = [each for each in versions if each.at < end]
+    then = [each for each in before if each.at <= begin][-1:]
+    return any(
+        each.fields["status"] in CURRENT_STATUSES
+        and same_words(each.fields["content"], told.content)
+        for each in (*then, *(each for each in before if each.at > begin))
+    )
+
+
+async def _in_same_words(
+    user: UserRows, memory_ids: Collection[UUID]
+) -> list[tuple[CurrentMemory, CurrentMemory]]:
+    """Each of these memories in clear, the oldest first, with every other in the same words."""
+    kept = sorted(
+        (await known_memories.read_known(user, sorted(memory_ids))).values(),
+        key=lambda each: (each.valid_from, each.memory_id),
+    )
+    words: Mapping[int, str] = {n: each.content for n, each in enumerate(kept) if not each.sealed}
+    found = await known_memories.find_same_words(user, words)
+    others = await known_memories.read_known(user, sorted({other for _, other in found}))
+    return [
+        (kept[place], others[other]) for place, other in found if other != kept[place].memory_id
+    ]

@@ -6,27 +6,16 @@ two of them may not hold: Bern may replace Oslo, as long as something says that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
+from hitherto_extraction.rollback.histories import MemoryHistory
 from hitherto_extraction.rollback.replay import replacements
 from hitherto_extraction.storage import editing, memories, statements
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.rollback import StoredVersion
-from hitherto_extraction.storage.statements import NewStatement, StoredStatement
+from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES, Memory
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryHistory:
-    """Everything known about how a memory came to be."""
-
-    held: EditableMemory
-    versions: Sequence[StoredVersion]
-    statements: Sequence[StoredStatement]
-    skipped: frozenset[int]
 
 
 async def name_newer(

@@ -11,9 +11,10 @@ from uuid import UUID
 from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.rollback.following import MemoryHistory, name_newer
-from hitherto_extraction.rollback.replay import FIELDS, replacements, replay, stays_hidden
-from hitherto_extraction.storage import doubts as doubts_storage
+from hitherto_extraction.rollback.following import name_newer
+from hitherto_extraction.rollback.histories import Gone, MemoryHistory, read_histories
+from hitherto_extraction.rollback.otherwise import clear_doubts, confirmed_otherwise
+from hitherto_extraction.rollback.replay import FIELDS
 from hitherto_extraction.storage import (
     editing,
     ledger,
@@ -21,6 +22,7 @@ from hitherto_extraction.storage import (
     mentions,
     reconciliation,
     statements,
+    superseded,
     users,
 )
 from hitherto_extraction.storage import rollback as storage
@@ -30,7 +32,6 @@ from hitherto_extraction.storage.rollback import MessageRange, StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES
-from hitherto_shared.text.normalise import fold
 
 
 @dataclass(slots=True)
@@ -45,9 +46,8 @@ class Rebuilding:
         named: Memories that name the source as their document, and about which it said nothing.
         actor: The actor, and
         reason: the reason, for the history.
-        gone: After the run, the memories that nothing states any more, as far as they matter here,
-        hidden: those of them that somebody asked to forget,
-        changed: all that are not as before, and
+        gone: After the run, the memories that nothing states any more,
+        changed: those that are not as before, and
         back: those that are current again.
     """
 
@@ -58,20 +58,14 @@ class Rebuilding:
     named: Collection[UUID]
     actor: str
     reason: str
-    gone: set[UUID] = field(default_factory=set)
-    hidden: set[UUID] = field(default_factory=set)
+    gone: Gone = field(default_factory=Gone)
     changed: set[UUID] = field(default_factory=set)
     back: set[UUID] = field(default_factory=set)
 
     async def run(self, touched: Collection[UUID]) -> dict[str, int]:
         """Rebuild memories, and those that were closed or held back by removed ones."""
-        histories = await self._read(touched)
-        for memory_id, each in histories.items():
-            if self._rebuilt(each) is None:
-                self._leave(memory_id, each)
-        depending = await storage.depending_on(self.user, sorted(self.gone))
-        histories |= await self._read(set(depending) - histories.keys())
-        await self._find_gone(histories)
+        histories = await self._read_all(touched)
+        await self._record_taken(histories)
         counts = {"memories_forgotten": 0, "memories_restored": 0, "sources_removed": 0}
         reworded = []
         events: list[ChangeEvent] = []
@@ -83,7 +77,7 @@ class Rebuilding:
             event = await self._write(each, after, at)
             if event is not None:
                 events.append(event)
-                if memory_id in self.gone:
+                if memory_id in self.gone.every:
                     counts["memories_forgotten"] += 1
                 elif after.memory.status in CURRENT_STATUSES:
                     # What something else ended too, or what waits for review, is not back.
@@ -95,7 +89,7 @@ class Rebuilding:
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
         await storage.move(self.user, _moved(histories.values()))
-        await name_newer(self.user, histories, rebuilt, self.gone)
+        await name_newer(self.user, histories, rebuilt, self.gone.every)
         await self._part(histories, rebuilt)
         await self._drop_sources(histories, rebuilt, counts)
         # Even if its own words stay: the index also has those of the source.
@@ -125,37 +119,15 @@ class Rebuilding:
         if back:
             counts["sources_removed"] += await storage.drop_taken_back(self.user, back)
 
-    async def _find_gone(self, histories: Mapping[UUID, MemoryHistory]) -> None:
-        """Find what closes or holds back these memories and was removed by an earlier roll-back."""
-        named = _named_by(histories.values()) - histories.keys()
-        for memory_id, each in (await self._read(named)).items():
-            if each.held.memory.status == "forgotten" and self._rebuilt(each) is None:
-                self._leave(memory_id, each)
-
-    def _leave(self, memory_id: UUID, history: MemoryHistory) -> None:
-        """Note that nothing states a memory any more."""
-        self.gone.add(memory_id)
-        if stays_hidden(history.versions, history.statements, skipped=history.skipped):
-            self.hidden.add(memory_id)
-
-    def _rebuilt(self, history: MemoryHistory) -> dict[str, Any] | None:
-        """The fields of a memory."""
-        return replay(
-            history.versions,
-            history.statements,
-            skipped=history.skipped,
-            gone=self.gone,
-            hidden=self.hidden,
-        )
-
     def _after(self, history: MemoryHistory) -> EditableMemory:
         """A memory as it is without the source."""
-        fields = self._rebuilt(history)
+        fields = self.gone.rebuilt(history)
         if fields is None:
-            return _forgotten(history.held)
+            joined = history.held.memory.memory_id in self.gone.joined
+            return history.held if joined else _forgotten(history.held)
         waits = fields["status"] == "quarantined"
         challenged = self._challenged(history) if waits else ()
-        lost = self.gone | _unlinked(history.statements)
+        lost = self.gone.every | _unlinked(history.statements)
         return _as_rebuilt(history.held, fields, challenged, lost)
 
     def _challenged(self, history: MemoryHistory) -> list[UUID]:
@@ -167,41 +139,64 @@ class Rebuilding:
             for each in statement.said.get("challenges", ())
         ]
         every = dict.fromkeys([*named, *history.held.challenges])
-        return [each for each in every if each not in self.gone]
+        return [each for each in every if each not in self.gone.every]
+
+    async def _read_all(self, touched: Collection[UUID]) -> dict[UUID, MemoryHistory]:
+        """The histories of memories, and of those that were closed or held back by what is gone.
+
+        What was joined to a memory that stays forgotten stays joined to it, whatever is taken back:
+        whoever asked to forget that one asked for both.
+        """
+        histories: dict[UUID, MemoryHistory] = {}
+        unread = set(touched)
+        while unread:
+            found = await self._read(unread)
+            histories |= found
+            depending = await storage.depending_on(self.user, sorted(self.gone.find(found)))
+            unread = set(depending) - histories.keys()
+        await self.gone.find_earlier(self.user, histories)
+        heads = await superseded.successors(self.user, histories)
+        held = await editing.read(self.user, sorted(set(heads.values())))
+        for memory_id, by in heads.items():
+            if not self.gone.keeps_hidden(by, held[by], histories):
+                continue
+            if memory_id in self.gone.every:
+                self.gone.hidden.add(memory_id)
+                self.gone.joined.add(memory_id)
+            each = histories[memory_id]
+            joins = {v.version for v in each.versions if v.fields["status"] == "superseded"}
+            histories[memory_id] = replace(each, taken=each.taken - joins)
+        return histories
 
     async def _read(self, memory_ids: Collection[UUID]) -> dict[UUID, MemoryHistory]:
-        wanted = sorted(memory_ids)
-        held = await editing.read(self.user, wanted)
-        versions = await storage.read_versions(self.user, wanted)
-        said = await statements.of_memories(self.user, wanted)
-        earlier = await storage.rolled_back(self.user, wanted)
         found = {}
-        lost: list[UUID] = []
-        unstated: list[NewStatement] = []
-        for memory_id, edited in held.items():
-            versions_of = versions[memory_id]
-            taken = [
-                replace(each, taken=True)
-                if memory_id in self.named and each.job_id is None
-                else each
-                for each in said[memory_id]
+        for memory_id, each in (await read_histories(self.user, memory_ids)).items():
+            said = [
+                replace(s, taken=s.taken or (memory_id in self.named and s.job_id is None))
+                for s in each.statements
             ]
-            skipped = self._skipped(memory_id, versions_of, taken)
-            lost += [
-                each.statement_id
-                for each, before in zip(taken, said[memory_id], strict=True)
-                if each.taken and not before.taken
-            ]
-            unstated += [_taken(memory_id, each) for each in versions_of if each.version in skipped]
-            found[memory_id] = MemoryHistory(
-                edited, versions_of, taken, frozenset(skipped | earlier[memory_id])
-            )
-        # What is rolled back besides the statements of the source.
-        await statements.take_back(self.user, lost)
-        await statements.record(self.user, unstated)
+            taken = self._also_taken(memory_id, each.versions, said)
+            found[memory_id] = replace(each, statements=said, taken=frozenset(taken))
         return found
 
-    def _skipped(
+    async def _record_taken(self, histories: Mapping[UUID, MemoryHistory]) -> None:
+        """Record what is rolled back besides the statements of the source."""
+        lost = [
+            s.statement_id
+            for memory_id in self.named
+            for s in histories[memory_id].statements
+            if s.job_id is None
+        ]
+        unstated = [
+            _taken(memory_id, version)
+            for memory_id, each in histories.items()
+            for version in each.versions
+            if version.version in each.taken
+        ]
+        await statements.take_back(self.user, lost)
+        await statements.record(self.user, unstated)
+
+    def _also_taken(
         self, memory_id: UUID, versions: Sequence[StoredVersion], said: Sequence[StoredStatement]
     ) -> set[int]:
         """Versions without a statement that are rolled back with the source."""
@@ -251,73 +246,22 @@ class Rebuilding:
     async def _part(
         self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
     ) -> None:
-        """Take back what others took over from memories that stand for themselves again.
-
-        What was uncertain because of a memory is certain, unless that is as it was at the time.
-        """
+        """Take back what others took over from memories that stand for themselves again."""
         before = {memory_id: each.held.memory.status for memory_id, each in histories.items()}
         after = {memory_id: each.memory.status for memory_id, each in rebuilt.items()}
         parted = [m for m, was in before.items() if was == "superseded" != after[m]]
         if parted:
             await reconciliation.part_sources(self.user, parted)
-        await memories.confirm_anew(self.user, self._confirmed_otherwise(histories, rebuilt))
+        await memories.confirm_anew(self.user, confirmed_otherwise(histories, rebuilt))
         self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
         self.back = {m for m, was in before.items() if was not in CURRENT_STATUSES} & {
             m for m, status in after.items() if status in CURRENT_STATUSES
         }
         # What stood for a memory had its doubt, also one that was cast by what is taken back.
         kept = {each.held.memory.superseded_by for each in histories.values()}
-        followed = self.gone | self.changed | {each for each in kept if each is not None}
+        followed = self.gone.every | self.changed | {each for each in kept if each is not None}
         await doubts.follow(self.user, followed, actor=self.actor)
-        await self._clear_doubts(histories, rebuilt)
-
-    async def _clear_doubts(
-        self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
-    ) -> None:
-        """Let nothing be in doubt because of what another memory said, or that it had ended."""
-        now = {m: _cause(each.memory.status, each.memory.content) for m, each in rebuilt.items()}
-        moved = {
-            m: each
-            for m, each in histories.items()
-            if now[m] != _cause(each.held.memory.status, each.held.memory.content)
-        }
-        doubted = await doubts_storage.in_doubt_because(self.user, moved) if moved else []
-        versions = await storage.read_versions(self.user, doubted) if doubted else {}
-        certain = []
-        for memory_id, stored in versions.items():
-            because = UUID(stored[-1].fields["doubt"]["because"])
-            first = stored[-1]
-            for each in reversed(stored):
-                if (each.fields["doubt"] or {}).get("because") != str(because):
-                    break
-                first = each
-            then = [each for each in moved[because].versions if each.at <= first.at][-1:]
-            was = [_cause(each.fields["status"], each.fields["content"]) for each in then]
-            if was != [now[because]]:
-                certain.append(memory_id)
-        await doubts.clear(self.user, certain, actor=self.actor)
-
-    def _confirmed_otherwise(
-        self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
-    ) -> set[UUID]:
-        """The memories whose last confirmation may not count any more.
-
-        While one was forgotten, nothing confirmed it. What one was joined to was confirmed by it.
-        """
-        found = set[UUID]()
-        for memory_id, each in histories.items():
-            held, after = each.held.memory, rebuilt[memory_id].memory
-            said = [s for s in each.statements if s.action in ("said", "updated")]
-            left = sum(not s.taken for s in said)
-            gone = {s.said_at for s in said if s.taken}
-            last = held.last_confirmed_at
-            if held.status == "forgotten" != after.status or (
-                last is not None and gone and (left < 2 or last in gone)
-            ):
-                found.add(memory_id)
-            stands_for_it = (m.superseded_by for m in (held, after) if m.status == "superseded")
-            found.update(by for by in stands_for_it if by is not None)
-        return found
+        await clear_doubts(self.user, histories, rebuilt, actor=self.actor)
 
     async def _unmention(self, history: MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.
@@ -334,30 +278,12 @@ class Rebuilding:
         return await storage.unmention(self.user, history.held.memory.memory_id, lost)
 
 
-def _named_by(histories: Iterable[MemoryHistory]) -> set[UUID]:
-    """The memories that close or hold back these, or did before something was rolled back."""
-    named = set[UUID]()
-    for each in histories:
-        for statement in each.statements:
-            named.update(by for by, _ in replacements(statement.said))
-            named.update(map(UUID, statement.said.get("challenges", ())))
-        # No statement tells of a join.
-        ends = (version.fields["superseded_by"] for version in each.versions)
-        named.update(by for by in ends if by is not None)
-    return named
-
-
 def _unlinked(said: Iterable[StoredStatement]) -> set[UUID]:
     """What a memory may replace only by words that no longer count."""
     named: dict[bool, set[UUID]] = {True: set(), False: set()}
     for each in said:
         named[each.taken].update(map(UUID, each.said.get("may_replace", ())))
     return named[True] - named[False]
-
-
-def _cause(status: str, content: str) -> tuple[bool, str]:
-    """What a memory may make others doubt by: that it has ended, and its words."""
-    return status == "contradicted", fold(content)
 
 
 def _taken(memory_id: UUID, version: StoredVersion) -> NewStatement:

@@ -12,16 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.consolidation.writing import UNDONE, read_originals, undo_merge
+from hitherto_extraction.consolidation.writing import (
+    UNDONE,
+    leave_alone,
+    read_originals,
+    undo_merge,
+)
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
+from hitherto_extraction.rollback.histories import Gone, read_histories
 from hitherto_extraction.rollback.memories import Rebuilding
-from hitherto_extraction.rollback.replay import replay
 from hitherto_extraction.storage import (
     consolidation,
-    editing,
     memories,
     mentions,
     statements,
@@ -65,6 +69,7 @@ async def undo(user: UserRows, memory_id: UUID, *, actor: str) -> list[Memory]:
     originals = await take_merge_back(user, memory_id, actor=actor, reason=UNDONE)
     names = [each.memory_id for each in originals]
     await join_said_meanwhile(user, names)
+    await leave_alone(user, names)
     return await read_originals(user, names)
 
 
@@ -88,19 +93,24 @@ async def take_merge_back(
 
 async def _said_since(user: UserRows, memory_id: UUID) -> _SaidSince | None:
     """What states a current memory besides the merge and its originals, if anything does."""
-    held = (await editing.read(user, [memory_id])).get(memory_id)
-    if held is None or held.memory.status not in CURRENT_STATUSES:
+    history = (await read_histories(user, [memory_id])).get(memory_id)
+    if history is None or history.held.memory.status not in CURRENT_STATUSES:
         return None
-    first, *later = (await storage.read_versions(user, [memory_id]))[memory_id]
+    first = history.versions[0]
     if first.job_id is None:
         return None
     said = await statements.of_memories(user, await superseded.standing_for(user, [memory_id]))
-    own = said.pop(memory_id)
+    del said[memory_id]
     parts = {_occasion(each) for every in said.values() for each in every if each.action == "said"}
-    repeated = [each.statement_id for each in own if _occasion(each) in parts]
-    stated = [replace(each, taken=True) if each.statement_id in repeated else each for each in own]
-    skipped = (await storage.rolled_back(user, [memory_id]))[memory_id] | {first.version}
-    fields = replay([first, *later], stated, skipped=skipped)
+    repeated = [each.statement_id for each in history.statements if _occasion(each) in parts]
+    stated = [
+        replace(each, taken=each.taken or each.statement_id in repeated)
+        for each in history.statements
+    ]
+    history = replace(history, statements=stated, taken=frozenset({first.version}))
+    gone = Gone()
+    await gone.find_earlier(user, {memory_id: history})
+    fields = gone.rebuilt(history)
     if fields is None or fields["status"] not in CURRENT_STATUSES:
         return None
     conversations = [
@@ -113,7 +123,7 @@ async def _said_since(user: UserRows, memory_id: UUID) -> _SaidSince | None:
         content=fields["content"],
         detail=fields["detail"],
         conversation_id=conversations[0] if conversations else None,
-        sealed=held.sealed,
+        sealed=history.held.sealed,
         repeated=repeated,
     )
 

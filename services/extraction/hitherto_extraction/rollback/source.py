@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
+from hitherto_extraction.consolidation.writing import leave_alone
 from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
 from hitherto_extraction.pipeline.message_removal import require_named
@@ -14,7 +15,7 @@ from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
-from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
+from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile, keep_forgotten
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.merges import take_merge_back
 from hitherto_extraction.rollback.profile import rebuild_profile
@@ -72,6 +73,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         WrongState: The user was erased.
     """
     await users.enter_alone(user)
+    begun = await users.database_now(user.connection)
     taught = await _taught(user, source)
     await statements.take_back(user, [each.statement_id for each in taught.statements])
     touched = {
@@ -94,7 +96,12 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         "consolidations_undone": len(undone),
         **await rebuilding.run(touched),
     }
-    await join_said_meanwhile(user, rebuilding.back.union(*undone.values()))
+    originals = set[UUID]().union(*undone.values())
+    hidden = await keep_forgotten(user, rebuilding.changed | originals, since=begun)
+    counts["memories_restored"] -= len(hidden & rebuilding.changed)
+    await join_said_meanwhile(user, (rebuilding.back | originals) - hidden)
+    if originals:
+        await leave_alone(user, sorted(originals))
     counts["profile_fields"] = await rebuild_profile(
         user, taught.job_ids, actor=actor, reason=REASON
     ) + await drop_resting_on(user, rebuilding.changed, actor=actor)

@@ -129,23 +129,30 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 ORDER BY v.memory_id, v.version DESC
 """
 
-# Of these memories, those that a roll-back made forgotten, with the conversations that stated them.
-# One that was forgotten before, as somebody had asked for, stays so.
+# Of these memories, those that are forgotten because of a roll-back, or of a request that was taken
+# back, with the conversations that stated them. One that somebody asked to forget stays so.
 _TAKEN_BACK = """
 SELECT m.memory_id, array(
            SELECT DISTINCT s.conversation_id FROM memory_sources AS s
            WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
              AND s.memory_id = m.memory_id)
 FROM memories AS m
-JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-     AND h.memory_id = m.memory_id AND h.version = m.version AND h.subject = 'memory'
-     AND h.action = 'rolled_back'
+CROSS JOIN LATERAL (
+    SELECT coalesce(max(v.version), 0) + 1 AS version FROM memory_versions AS v
+    WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+      AND v.memory_id = m.memory_id AND v.status <> 'forgotten') AS became_so
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'forgotten'
-  AND NOT EXISTS (
-      SELECT FROM memory_versions AS v
-      WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
-        AND v.memory_id = m.memory_id AND v.version = m.version - 1 AND v.status = 'forgotten')
+  AND (EXISTS (
+          SELECT FROM history AS h
+          WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+            AND h.memory_id = m.memory_id AND h.version = became_so.version
+            AND h.subject = 'memory' AND h.action = 'rolled_back')
+       OR EXISTS (
+          SELECT FROM statements AS s
+          WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+            AND s.memory_id = m.memory_id AND s.version = became_so.version
+            AND s.made_version AND s.taken_back_at IS NOT NULL))
 """
 
 # For a user with encryption on, messages are sealed or about to be: no index gets their words.
@@ -173,7 +180,7 @@ class CurrentMemory:
 
     A `doubtful` one may no longer hold because something else has changed. For a `sealed` one, the
     words are the opened ones. `questions` are those that its words answer; a sealed one has none.
-    `taken_back_from` are the conversations that stated one which a roll-back made forgotten; None
+    `taken_back_from` are the conversations that stated one of which roll-backs left nothing; None
     if somebody asked to forget it.
     """
 
@@ -249,7 +256,7 @@ async def read_known(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, C
 
 
 async def taken_back(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, Sequence[str]]:
-    """Those that a roll-back made forgotten, each with the conversations that stated it."""
+    """Those that are forgotten as roll-backs left nothing of them, each with what stated it."""
     if not memory_ids:
         return {}
     return dict(await user.fetch_rows(_TAKEN_BACK, memory_ids=Uuids(memory_ids)))

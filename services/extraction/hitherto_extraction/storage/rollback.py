@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage import sealed_memories
+from hitherto_extraction.storage import sealed_memories, superseded
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.user_rows import UserRows
@@ -185,23 +185,21 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
   AND @is_said_here(s)
 """
 
-# Sources of these memories in conversations of which every statement about them was taken back, as
-# long as something else states them.
+# Sources of a memory in conversations of which every statement about it or what it stands for was
+# taken back, as long as something else states it.
 _DROP_TAKEN_BACK = """
 DELETE FROM memory_sources AS s
-USING (
-    SELECT t.memory_id, t.conversation_id
-    FROM statements AS t
-    WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
-      AND t.memory_id = ANY(%(memory_ids)s) AND t.conversation_id IS NOT NULL
-    GROUP BY t.memory_id, t.conversation_id
-    HAVING bool_and(t.taken_back_at IS NOT NULL)) AS gone
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-  AND s.memory_id = gone.memory_id AND s.conversation_id = gone.conversation_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.memory_id = %(memory_id)s
+  AND s.conversation_id IN (
+      SELECT t.conversation_id FROM statements AS t
+      WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+        AND t.memory_id = ANY(%(stated)s) AND t.conversation_id IS NOT NULL
+      GROUP BY t.conversation_id
+      HAVING bool_and(t.taken_back_at IS NOT NULL))
   AND EXISTS (
       SELECT FROM statements AS t
       WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
-        AND t.memory_id = s.memory_id AND t.action IN ('said', 'updated')
+        AND t.memory_id = ANY(%(stated)s) AND t.action IN ('said', 'updated')
         AND t.taken_back_at IS NULL)
 """
 
@@ -352,12 +350,16 @@ async def drop_sources(user: UserRows, memory_ids: Sequence[UUID], messages: Mes
 
 
 async def drop_taken_back(user: UserRows, memory_ids: Sequence[UUID]) -> int:
-    """Remove what a forgotten memory still hides, once it is told again; returns how many.
+    """Remove what forgotten memories still hide, once they are told again; returns how many.
 
     What a roll-back took back says the forgotten words too, but states nothing any more.
     """
-    cursor = await user.execute(_DROP_TAKEN_BACK, memory_ids=list(memory_ids))
-    return cursor.rowcount
+    dropped = 0
+    for memory_id in memory_ids:
+        stated = await superseded.standing_for(user, [memory_id])
+        cursor = await user.execute(_DROP_TAKEN_BACK, memory_id=memory_id, stated=stated)
+        dropped += cursor.rowcount
+    return dropped
 
 
 async def move(user: UserRows, conversations: Mapping[UUID, str | None]) -> None:

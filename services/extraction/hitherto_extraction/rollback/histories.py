@@ -1,0 +1,126 @@
+"""How memories came to be, and which of them nothing states any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.rollback.replay import replacements, replay, stays_hidden
+from hitherto_extraction.storage import editing, statements
+from hitherto_extraction.storage import rollback as storage
+from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_extraction.storage.rollback import StoredVersion
+from hitherto_extraction.storage.statements import StoredStatement
+from hitherto_shared.database.user_rows import UserRows
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHistory:
+    """Everything known about how a memory came to be.
+
+    Attributes:
+        held: The memory now.
+        versions: Every version.
+        statements: Everything said about it.
+        rolled_back: Versions that earlier roll-backs made.
+        taken: Versions without a statement that are rolled back now.
+    """
+
+    held: EditableMemory
+    versions: Sequence[StoredVersion]
+    statements: Sequence[StoredStatement]
+    rolled_back: frozenset[int]
+    taken: frozenset[int] = frozenset()
+
+    @property
+    def skipped(self) -> frozenset[int]:
+        """Versions that do not count although no statement explains them."""
+        return self.rolled_back | self.taken
+
+
+@dataclass(slots=True)
+class Gone:
+    """Memories that nothing states any more.
+
+    Attributes:
+        every: All of them, as far as they matter,
+        hidden: those that somebody asked to forget, and
+        joined: of these, those that were joined to something that somebody asked to forget.
+    """
+
+    every: set[UUID] = field(default_factory=set)
+    hidden: set[UUID] = field(default_factory=set)
+    joined: set[UUID] = field(default_factory=set)
+
+    def rebuilt(self, history: MemoryHistory) -> dict[str, Any] | None:
+        """The fields of a memory; None if nothing states it any more."""
+        return replay(
+            history.versions,
+            history.statements,
+            skipped=history.skipped,
+            gone=self.every,
+            hidden=self.hidden,
+        )
+
+    def find(self, histories: Mapping[UUID, MemoryHistory]) -> set[UUID]:
+        """Find those among these memories that nothing states; returns them."""
+        found = {m for m, each in histories.items() if self.rebuilt(each) is None}
+        self.every |= found
+        self.hidden |= {
+            m
+            for m in found
+            if stays_hidden(
+                histories[m].versions, histories[m].statements, skipped=histories[m].skipped
+            )
+        }
+        return found
+
+    async def find_earlier(self, user: UserRows, histories: Mapping[UUID, MemoryHistory]) -> None:
+        """Find what closes or holds back these memories and was removed by earlier roll-backs."""
+        named = await read_histories(user, _named_by(histories.values()) - histories.keys())
+        self.find({m: each for m, each in named.items() if _is_forgotten(each.held)})
+
+    def keeps_hidden(
+        self, by: UUID, held: EditableMemory, histories: Mapping[UUID, MemoryHistory]
+    ) -> bool:
+        """Whether a memory that others were joined to stays forgotten, as somebody asked for."""
+        if by in self.every:
+            return by in self.hidden
+        if by not in histories:
+            return _is_forgotten(held)
+        fields = self.rebuilt(histories[by])
+        return fields is not None and fields["status"] == "forgotten"
+
+
+async def read_histories(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, MemoryHistory]:
+    """The histories of memories."""
+    wanted = sorted(memory_ids)
+    if not wanted:
+        return {}
+    held = await editing.read(user, wanted)
+    versions = await storage.read_versions(user, wanted)
+    said = await statements.of_memories(user, wanted)
+    earlier = await storage.rolled_back(user, wanted)
+    return {
+        m: MemoryHistory(each, versions[m], said[m], frozenset(earlier[m]))
+        for m, each in held.items()
+    }
+
+
+def _named_by(histories: Iterable[MemoryHistory]) -> set[UUID]:
+    """The memories that close or hold back these, or did before something was rolled back."""
+    named = set[UUID]()
+    for each in histories:
+        for statement in each.statements:
+            named.update(by for by, _ in replacements(statement.said))
+            named.update(map(UUID, statement.said.get("challenges", ())))
+        # No statement tells of a join.
+        ends = (version.fields["superseded_by"] for version in each.versions)
+        named.update(by for by in ends if by is not None)
+    return named
+
+
+def _is_forgotten(held: EditableMemory) -> bool:
+    return held.memory.status == "forgotten"
