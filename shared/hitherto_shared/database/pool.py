@@ -193,8 +193,12 @@ class Database:
         connection = await self._living()
         self._lent.inc()
         try:
-            if self.role in _WALLED:
-                await self._lend_for(connection, tenant_at_work())
+            tenant_id = tenant_at_work()
+            if connection.lent_for != tenant_id and self.role in _WALLED:
+                # After a cancellation half-way, it is set again the next time.
+                connection.lent_for = None
+                await connection.keep_setting(_TENANT, tenant_id)
+                connection.lent_for = tenant_id
             yield connection
         except Exception as error:
             if is_lost_connection(error):
@@ -203,14 +207,6 @@ class Database:
         finally:
             self._lent.dec()
             self._lender.give_back(connection)
-
-    async def _lend_for(self, connection: PipelineConnection, tenant_id: str) -> None:
-        """Restrict the connection to the rows of this tenant."""
-        if connection.lent_for != tenant_id:
-            # After a cancellation half-way, it is set again the next time.
-            connection.lent_for = None
-            await connection.keep_setting(_TENANT, tenant_id)
-            connection.lent_for = tenant_id
 
     async def _living(self) -> PipelineConnection:
         """A connection that was alive a moment ago; dead ones on the way are replaced.

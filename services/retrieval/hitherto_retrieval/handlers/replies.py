@@ -162,15 +162,16 @@ def _counter_of(name: str, state: str) -> Counter:
 
 
 def _legs(legs: Legs) -> list[Fields]:
-    record = current_record()
+    record, traced = current_record(), tracing.tracer() is not None
     for leg in legs.reports:
         _counter_of(leg.name, leg.state).inc()
         if record is not None:
             record.add("leg", leg.name, leg.seconds)
-        tracing.event(
-            f"leg {leg.name}",
-            {"state": leg.state, "seconds": leg.seconds, "candidates": leg.candidates},
-        )
+        if traced:
+            tracing.event(
+                f"leg {leg.name}",
+                {"state": leg.state, "seconds": leg.seconds, "candidates": leg.candidates},
+            )
     if legs.degraded:
         metrics.DEGRADED_REPLIES.inc()
     return [

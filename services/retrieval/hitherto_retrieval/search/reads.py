@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, cast
 from uuid import UUID
+
+from prometheus_client import Counter
 
 from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.search.corpora.corpus import Item
@@ -353,10 +356,15 @@ class UnconfirmedReads:
                 found = self._snapshots.of(scope, user, database)
                 # A snapshot loaded meanwhile has no usage of the memories.
                 hit = found is not None and found is snapshot
-                SNAPSHOT_LOOKUPS.labels("hit" if hit else "miss").inc()
+                _lookups_that("hit" if hit else "miss").inc()
                 if found is not None and hit:
                     self._confirmed = CachedReads(scope, found, user.usage)
         return self._confirmed
+
+
+@cache
+def _lookups_that(ended: str) -> Counter:
+    return SNAPSHOT_LOOKUPS.labels(ended)
 
 
 def _fresh(limit: int) -> int:
