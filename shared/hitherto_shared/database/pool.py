@@ -272,7 +272,13 @@ class Database:
             TooLate: Time is up. Whether a write was committed is then unknown.
         """
         lent: PipelineConnection | None = None
-        given_up = too_long = False
+        given_up = too_long = ended = False
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+
+        def end_wait() -> None:
+            if not over.done():
+                over.set_result(None)
 
         async def attempts() -> Result:
             nonlocal lent
@@ -281,7 +287,10 @@ class Database:
                 try:
                     async with self.connection() as connection:
                         lent = connection
-                        return await work(connection)
+                        result = await work(connection)
+                    # The caller runs next, a round of the loop before a waiter for this task would.
+                    end_wait()
+                    return result
                 except PoolTimeout:
                     # We are too busy only if all connections are taken. Otherwise Postgres neither
                     # accepts nor refuses the next connection: `timeout` ends that.
@@ -293,19 +302,22 @@ class Database:
                     logger.info("connection lost during a read; repeating it once")
                     repeats, lent = False, None
 
-        task = asyncio.ensure_future(attempts())
-        done: set[asyncio.Task[Result]] = set()
+        task = loop.create_task(attempts())
+        task.add_done_callback(lambda _: end_wait())
+        timer = loop.call_later(max(timeout, 0.0), end_wait)
         try:
-            done, _ = await asyncio.wait({task}, timeout=max(timeout, 0.0))
+            await over
+            ended = task.done()
         finally:
-            if not done:
+            timer.cancel()
+            if not ended:
                 given_up = True
                 too_long = lent is not None and lent.waits_for_us
                 after = 0.0 if lent is None or too_long else MOMENT_SECONDS
                 self._abandoned.leave(task, after=after)
         if too_long:
             raise WorkTooLong("the work of a transaction", timeout)
-        if not done:
+        if not ended:
             raise no_answer_in_time()
         return task.result()
 
