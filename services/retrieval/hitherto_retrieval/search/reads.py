@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any, cast
 from uuid import UUID
-
-from prometheus_client import Counter
 
 from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.search.corpora.corpus import Item
@@ -48,7 +45,7 @@ from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_shared.database.pool import Reads
-from hitherto_shared.metrics import SNAPSHOT_LOOKUPS
+from hitherto_shared.metrics import SNAPSHOT_LOOKUPS, labelled
 from hitherto_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
 
 FoundCandidates = Statement[list[Candidate]]
@@ -356,15 +353,10 @@ class UnconfirmedReads:
                 found = self._snapshots.of(scope, user, database)
                 # A snapshot loaded meanwhile has no usage of the memories.
                 hit = found is not None and found is snapshot
-                _lookups_that("hit" if hit else "miss").inc()
+                labelled(SNAPSHOT_LOOKUPS, "hit" if hit else "miss").inc()
                 if found is not None and hit:
                     self._confirmed = CachedReads(scope, found, user.usage)
         return self._confirmed
-
-
-@cache
-def _lookups_that(ended: str) -> Counter:
-    return SNAPSHOT_LOOKUPS.labels(ended)
 
 
 def _fresh(limit: int) -> int:
