@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess
 
@@ -207,6 +208,19 @@ LOOP_LAG_SECONDS = _histogram(
 )
 
 
+Labelled = TypeVar("Labelled", Counter, Histogram)
+_labelled: dict[tuple[object, ...], Any] = {}
+
+
+def labelled(metric: Labelled, *values: str) -> Labelled:
+    """The series of a metric with these values of its labels; the next time, it is at hand."""
+    key = (metric, *values)
+    found: Labelled | None = _labelled.get(key)
+    if found is None:
+        found = _labelled[key] = metric.labels(*values)
+    return found
+
+
 class _TenantLabel:
     def __init__(self) -> None:
         self.shown = False
@@ -241,9 +255,9 @@ class ModelCall:
 
     def used(self, direction: str, tokens: int, estimated: bool) -> int:
         """Count the tokens of the call and return them; `direction` is input or output."""
-        MODEL_TOKENS.labels(self._kind, direction).inc(tokens)
+        labelled(MODEL_TOKENS, self._kind, direction).inc(tokens)
         if estimated:
-            MODEL_TOKENS_ESTIMATED.labels(self._kind, direction).inc(tokens)
+            labelled(MODEL_TOKENS_ESTIMATED, self._kind, direction).inc(tokens)
         if (record := current_record()) is not None:
             record.tokens[f"{self._kind}_{direction}"] += tokens
         self._waiting.note(f"gen_ai.usage.{direction}_tokens", tokens)
@@ -274,8 +288,8 @@ def measured_model_call(kind: str, model: str) -> Iterator[ModelCall]:
         )
         raise
     finally:
-        MODEL_CALLS.labels(kind, outcome).inc()
-        MODEL_SECONDS.labels(kind).observe(time.perf_counter() - began)
+        labelled(MODEL_CALLS, kind, outcome).inc()
+        labelled(MODEL_SECONDS, kind).observe(time.perf_counter() - began)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ wait, `Turns` is both for a few places at which nobody is refused.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -54,15 +54,15 @@ class Shares:
         self.most_of_tenant = max(int(most * of_tenant), least)
         self.most_of_person = max(int(self.most_of_tenant * of_person), least)
         self._held = 0
-        self._of: Counter[str | Owner] = Counter()
+        self._of: dict[str | Owner, int] = {}
 
     def lacking(self, owner: Owner, units: int = 1) -> Literal["", "person", "tenant", "all"]:
         """Whose share has no room for so many units more; empty: there is room."""
         if self._held + units > self.most:
             return "all"
-        if self._of[owner.tenant_id] + units > self.most_of_tenant:
+        if self._of.get(owner.tenant_id, 0) + units > self.most_of_tenant:
             return "tenant"
-        if owner.user_id is not None and self._of[owner] + units > self.most_of_person:
+        if owner.user_id is not None and self._of.get(owner, 0) + units > self.most_of_person:
             return "person"
         return ""
 
@@ -70,9 +70,9 @@ class Shares:
         """Count units as held; whether there is room is the caller's question."""
         self._held += units
         for name in (owner.tenant_id, owner):
-            self._of[name] += units
-            if not self._of[name]:
-                del self._of[name]
+            held = self._of.pop(name, 0) + units
+            if held:
+                self._of[name] = held
 
     def give_back(self, owner: Owner, units: int = 1) -> None:
         """Count units as free again."""
@@ -134,10 +134,16 @@ class Turns:
         self._units = units
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
 
+    def taken_at_once(self, owner: Owner) -> bool:
+        """Take a place if nobody has to wait for one; whether that was so."""
+        free = not self._waiting and self._fits(owner)
+        if free:
+            self._shares.take(owner, self._units)
+        return free
+
     async def take(self, owner: Owner) -> None:
         """Wait for a place, which the caller gives back."""
-        if not self._waiting and self._fits(owner):
-            self._shares.take(owner, self._units)
+        if self.taken_at_once(owner):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.put(owner, turn)

@@ -17,8 +17,8 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
 from hitherto_shared.models import Scope
 
-_Access = tuple[str, UUID]
-"""User and memory."""
+_Access = tuple[str, int]
+"""User and memory, whose number is hashed at once, unlike a UUID."""
 _CALLS, _TOKENS = "calls", "tokens"
 _QueryCount = tuple[str, str]
 """Model, and the counted quantity."""
@@ -36,13 +36,14 @@ class AccessCounter:
 
     def returned(self, scope: Scope, memory_ids: Iterable[UUID]) -> None:
         """Record that an answer contained memories."""
-        self._counts.add(scope.tenant_id, [(scope.user_id, each) for each in memory_ids])
+        self._counts.add(scope.tenant_id, [(scope.user_id, each.int) for each in memory_ids])
 
 
 async def _write_accesses(
     connection: Connection, tenant_id: str, counts: Mapping[_Access, int]
 ) -> None:
-    await count_access(connection, tenant_id, [(*key, times) for key, times in counts.items()])
+    returned = [(user, UUID(int=number), times) for (user, number), times in counts.items()]
+    await count_access(connection, tenant_id, returned)
 
 
 class QueryUsageCounter:

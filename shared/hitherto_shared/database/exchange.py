@@ -171,6 +171,8 @@ class Exchange:
 
     async def _once(self, asked: Sequence[BoundStatement]) -> list[StatementResult]:
         before, after = self._added(asked)
+        if not before and not after:
+            return await self._sent(asked, False)
         place = sum(1 for _ in takewhile(lambda each: opens_transaction(each.sql), asked))
         answers = await self._sent([*asked[:place], *before, *asked[place:], *after], bool(after))
         return answers[:place] + answers[place + len(before) : len(answers) - len(after)]

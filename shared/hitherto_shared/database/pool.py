@@ -193,8 +193,12 @@ class Database:
         connection = await self._living()
         self._lent.inc()
         try:
-            if self.role in _WALLED:
-                await self._lend_for(connection, tenant_at_work())
+            tenant_id = tenant_at_work()
+            if connection.lent_for != tenant_id and self.role in _WALLED:
+                # After a cancellation half-way, it is set again the next time.
+                connection.lent_for = None
+                await connection.keep_setting(_TENANT, tenant_id)
+                connection.lent_for = tenant_id
             yield connection
         except Exception as error:
             if is_lost_connection(error):
@@ -203,14 +207,6 @@ class Database:
         finally:
             self._lent.dec()
             self._lender.give_back(connection)
-
-    async def _lend_for(self, connection: PipelineConnection, tenant_id: str) -> None:
-        """Restrict the connection to the rows of this tenant."""
-        if connection.lent_for != tenant_id:
-            # After a cancellation half-way, it is set again the next time.
-            connection.lent_for = None
-            await connection.keep_setting(_TENANT, tenant_id)
-            connection.lent_for = tenant_id
 
     async def _living(self) -> PipelineConnection:
         """A connection that was alive a moment ago; dead ones on the way are replaced.
@@ -276,7 +272,13 @@ class Database:
             TooLate: Time is up. Whether a write was committed is then unknown.
         """
         lent: PipelineConnection | None = None
-        given_up = too_long = False
+        given_up = too_long = ended = False
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+
+        def end_wait() -> None:
+            if not over.done():
+                over.set_result(None)
 
         async def attempts() -> Result:
             nonlocal lent
@@ -285,7 +287,10 @@ class Database:
                 try:
                     async with self.connection() as connection:
                         lent = connection
-                        return await work(connection)
+                        result = await work(connection)
+                    # The caller runs next, a round of the loop before a waiter for this task would.
+                    end_wait()
+                    return result
                 except PoolTimeout:
                     # We are too busy only if all connections are taken. Otherwise Postgres neither
                     # accepts nor refuses the next connection: `timeout` ends that.
@@ -297,19 +302,22 @@ class Database:
                     logger.info("connection lost during a read; repeating it once")
                     repeats, lent = False, None
 
-        task = asyncio.ensure_future(attempts())
-        done: set[asyncio.Task[Result]] = set()
+        task = loop.create_task(attempts())
+        task.add_done_callback(lambda _: end_wait())
+        timer = loop.call_later(max(timeout, 0.0), end_wait)
         try:
-            done, _ = await asyncio.wait({task}, timeout=max(timeout, 0.0))
+            await over
+            ended = task.done()
         finally:
-            if not done:
+            timer.cancel()
+            if not ended:
                 given_up = True
                 too_long = lent is not None and lent.waits_for_us
                 after = 0.0 if lent is None or too_long else MOMENT_SECONDS
                 self._abandoned.leave(task, after=after)
         if too_long:
             raise WorkTooLong("the work of a transaction", timeout)
-        if not done:
+        if not ended:
             raise no_answer_in_time()
         return task.result()
 

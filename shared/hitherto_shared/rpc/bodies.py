@@ -46,7 +46,8 @@ class Body:
         Raises:
             Exhausted: There was none.
         """
-        await self._bodies.wait(self._owner, seconds)
+        if not self._bodies.taken_at_once(self._owner):
+            await self._bodies.wait(self._owner, seconds)
         self._bytes = MAX_BODY_BYTES
 
     def holds(self, size: int) -> None:
@@ -63,6 +64,7 @@ class Bodies:
         """All of it is free; everybody may have the bytes of one body."""
         self._shares = shares
         self._turns = Turns(shares, MAX_BODY_BYTES)
+        self.taken_at_once = self._turns.taken_at_once
         self.give_back = self._turns.give_back
 
     def body(self, owner: Owner) -> Body:

@@ -169,9 +169,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             with _observed(method, context, slow_seconds) as call:
                 try:
                     place, body, meter = await self._enter(method, call, context)
-                    credential = self._credential(method, call)
                     with place, body:
-                        request = await self._request(method, credential, body, meter, context)
+                        request = await self._request(method, call, body, meter, context)
                         try:
                             reply = await method.behaviour(request, context)
                         except Exception:
@@ -195,7 +194,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                     place, body, meter = await self._enter(method, call, context)
                     credential = self._credential(method, call)
                     with place, body:
-                        request = await self._request(method, credential, body, meter, context)
+                        request = await self._request(method, call, body, meter, context)
                         # If the caller leaves between two replies, the handler's generator must end
                         # too.
                         async with aclosing(method.behaviour(request, context)) as responses:
@@ -231,13 +230,14 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
     async def _request(
         self,
         method: _Method,
-        credential: CredentialInUse | None,
+        call: ObservedCall,
         body: Body,
         meter: Meter | None,
         context: Context,
     ) -> Any:
         """The handler's input: the request, or the stream of requests."""
         if method.streams_requests:
+            credential = self._credential(method, call)
             return self._stream_of_requests(method, credential, body, meter, context)
         seconds = self._settings.body_seconds
         await body.room()

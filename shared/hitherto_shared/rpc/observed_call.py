@@ -6,11 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Self
 
 import grpc
-from prometheus_client import Counter, Histogram
 
 from hitherto_shared import metrics, tracing
 from hitherto_shared.rpc.call import maybe_current_call, name_request
@@ -77,8 +75,8 @@ class ObservedCall:
         # Without the package of the contract, such as `MemoryService/SaveMemory`.
         name = self.method.lstrip("/").removeprefix("hitherto.v1.")
         seconds = time.perf_counter() - self._began
-        _seconds_of(name).observe(seconds)
-        _outcomes_of(name, self.code, self.reason).inc()
+        metrics.labelled(metrics.RPC_SECONDS, name).observe(seconds)
+        metrics.labelled(metrics.RPCS, name, self.code, self.reason).inc()
         if self._span is not None:
             number = grpc.StatusCode[self.code].value[0]
             reason = {"hitherto.reason": self.reason} if self.reason else {}
@@ -93,13 +91,3 @@ class ObservedCall:
                 alike["tenant_id"] = call.principal.tenant_id
             facts = {"milliseconds": milliseconds, "parts": self._record.parts()}
             call_lines.say(logging.WARNING, "slow call", alike, facts)
-
-
-@cache
-def _seconds_of(name: str) -> Histogram:
-    return metrics.RPC_SECONDS.labels(name)
-
-
-@cache
-def _outcomes_of(name: str, code: str, reason: str) -> Counter:
-    return metrics.RPCS.labels(name, code, reason)

@@ -6,11 +6,9 @@ Items that outlive the call keep their serialised form, from which protobuf fill
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TypeVar
 
 from google.protobuf.message import Message as Wire
-from prometheus_client import Counter
 
 from hitherto.v1 import document_pb2, memory_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
@@ -155,22 +153,17 @@ def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
     )
 
 
-@cache
-def _counter_of(name: str, state: str) -> Counter:
-    """The metric of legs of this name that ended in this state."""
-    return metrics.SEARCH_LEGS.labels(name, state)
-
-
 def _legs(legs: Legs) -> list[Fields]:
-    record = current_record()
+    record, traced = current_record(), tracing.tracer() is not None
     for leg in legs.reports:
-        _counter_of(leg.name, leg.state).inc()
+        metrics.labelled(metrics.SEARCH_LEGS, leg.name, leg.state).inc()
         if record is not None:
             record.add("leg", leg.name, leg.seconds)
-        tracing.event(
-            f"leg {leg.name}",
-            {"state": leg.state, "seconds": leg.seconds, "candidates": leg.candidates},
-        )
+        if traced:
+            tracing.event(
+                f"leg {leg.name}",
+                {"state": leg.state, "seconds": leg.seconds, "candidates": leg.candidates},
+            )
     if legs.degraded:
         metrics.DEGRADED_REPLIES.inc()
     return [

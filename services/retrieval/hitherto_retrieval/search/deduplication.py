@@ -17,7 +17,7 @@ from hitherto_retrieval.repetition import (
     weight_of,
     words_of,
 )
-from hitherto_retrieval.search.intent.addressee import asks_the_assistant
+from hitherto_retrieval.search.intent.question import asks_the_assistant
 from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.words import distinct_words, first_word, same_words

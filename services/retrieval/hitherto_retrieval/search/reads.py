@@ -45,7 +45,7 @@ from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_shared.database.pool import Reads
-from hitherto_shared.metrics import SNAPSHOT_LOOKUPS
+from hitherto_shared.metrics import SNAPSHOT_LOOKUPS, labelled
 from hitherto_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
 
 FoundCandidates = Statement[list[Candidate]]
@@ -353,7 +353,7 @@ class UnconfirmedReads:
                 found = self._snapshots.of(scope, user, database)
                 # A snapshot loaded meanwhile has no usage of the memories.
                 hit = found is not None and found is snapshot
-                SNAPSHOT_LOOKUPS.labels("hit" if hit else "miss").inc()
+                labelled(SNAPSHOT_LOOKUPS, "hit" if hit else "miss").inc()
                 if found is not None and hit:
                     self._confirmed = CachedReads(scope, found, user.usage)
         return self._confirmed

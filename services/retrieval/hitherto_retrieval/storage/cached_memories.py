@@ -7,9 +7,10 @@ What is found is what `filtered_candidates.find` finds in the same state of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from operator import attrgetter
 from struct import Struct
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -47,6 +48,9 @@ _BYTES_OF_A_KEY = 16
 _ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 """The origin of Postgres' microseconds."""
 _NEVER_USED = (0, None)
+_NAMES = [field.name for field in fields(Memory)]
+_VALUES = attrgetter(*_NAMES)
+_COUNT, _LAST = map(_NAMES.index, ("access_count", "last_accessed_at"))
 
 Mask = NDArray[np.bool_]
 _Use = tuple[int, datetime | None]
@@ -157,7 +161,10 @@ class CachedMemories:
             memory = memories[place]
             count, last = use(place)
             if memory.access_count != count or memory.last_accessed_at != last:
-                memories[place] = replace(memory, access_count=count, last_accessed_at=last)
+                # A third of the time of `replace`; every answer changes dozens.
+                values = [*_VALUES(memory)]
+                values[_COUNT], values[_LAST] = count, last
+                memories[place] = Memory(*values)
         return [memories[place] for place in places]
 
     def _use_of(self, usage: bytes) -> Callable[[int], _Use]:

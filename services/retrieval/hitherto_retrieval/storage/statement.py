@@ -51,8 +51,8 @@ class Statement(Generic[Answer]):
     @property
     def answer(self) -> Answer:
         """The converted rows, available after `ask`; converted once."""
-        assert self._rows is not None, "the statement has not run yet"
         if not self._answer:
+            assert self._rows is not None, "the statement has not run yet"
             self._answer.append(self.read(self._rows))
         return self._answer[0]
 
@@ -76,8 +76,8 @@ class Answered(Statement[Answer]):
     """In the place of a statement, what needs not be asked."""
 
     def __init__(self, answer: Answer) -> None:
-        super().__init__("", {}, lambda rows: answer)
-        self.answered(())
+        self.sql = ""
+        self._answer = [answer]
 
 
 Asking = Callable[..., Awaitable[None]]

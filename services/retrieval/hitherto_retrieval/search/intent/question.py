@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
-from hitherto_retrieval.search.intent.addressee import asks_the_assistant
-from hitherto_retrieval.search.intent.breadth import asks_for_many
 from hitherto_retrieval.search.intent.content_types import ContentTypes
 from hitherto_retrieval.search.intent.recency import RecencyWords, words_for_the_present
-from hitherto_retrieval.search.intent.whole_words import readable
+from hitherto_retrieval.search.intent.whole_words import WholeWords, readable
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.words import distinct_words
@@ -33,6 +31,55 @@ _SAYS_NOTHING = frozenset(
         "の は を が に で と も 的 了 我 给 看 見 最"
     ).split()
     for term in content_terms(word)
+)
+
+_SAID_BY_YOU = WholeWords(
+    (
+        *("did you", "have you", "had you", "you said", "you told", "you gave", "you wrote"),
+        *("you suggested", "you recommended", "you advised", "you mentioned", "you explained"),
+        *("you listed", "you proposed", "you provided", "your advice", "your answer"),
+        *("your suggestion", "your suggestions", "your recommendation", "your recommendations"),
+        *("the assistant", "hast du", "haben sie mir", "du gesagt", "du empfohlen"),
+        *("me dijiste", "me recomendaste", "me sugeriste", "tu m'as", "vous m'avez", "as-tu"),
+        *("bạn đã", "bạn nói", "bạn bảo", "bạn gợi ý", "bạn khuyên", "bạn đề xuất"),
+        *(
+            "你说",
+            "你說",
+            "你之前",
+            "你建议",
+            "你建議",
+            "你推荐",
+            "你推薦",
+            "あなたが",
+            "教えてくれた",
+        ),
+        *("勧めてくれた", "おすすめしてくれた", "네가", "추천해 준", "알려 준", "말해 준"),
+        *("قلت لي", "أخبرتني", "نصحتني", "اقترحت", "आपने"),
+    )
+)
+_BROAD = WholeWords(
+    (
+        *("list", "how many", "how often", "in what order", "the order", "in order", "timeline"),
+        *("summary", "summarize", "summarise", "overview", "recap", "walk me through", "all the"),
+        *("liệt kê", "tóm tắt", "bao nhiêu", "mấy lần", "những gì", "theo thứ tự", "tổng quan"),
+        *("总结", "總結", "列出", "哪些", "多少", "几次", "幾次", "顺序", "順序", "概述"),
+        *("要約", "まとめ", "一覧", "いくつ", "何回", "順番", "요약", "목록", "몇 번", "순서"),
+        *("zusammenfassung", "liste", "wie viele", "wie oft", "reihenfolge", "überblick"),
+        *("resumen", "lista", "cuántos", "cuántas", "cuántas veces", "en qué orden"),
+        *("résumé", "combien", "dans quel ordre", "resumo", "quantos", "quantas"),
+        *(
+            "ملخص",
+            "لخص",
+            "قائمة",
+            "كم عدد",
+            "كم مرة",
+            "بالترتيب",
+            "सारांश",
+            "सूची",
+            "कितने",
+            "कितनी बार",
+        ),
+    )
 )
 
 
@@ -108,6 +155,16 @@ def read_question_text(
         assistant=asks_the_assistant(wishes),
         broad=asks_for_many(wishes),
     )
+
+
+def asks_the_assistant(text: str) -> bool:
+    """Whether a `readable` question asks what the assistant said: "what did you recommend?"."""
+    return any(_SAID_BY_YOU.find(text))
+
+
+def asks_for_many(text: str) -> bool:
+    """Whether a `readable` question asks for many things: a list, a count, an order, a summary."""
+    return any(_BROAD.find(text))
 
 
 def has_topic(text: str, wishes: Iterable[tuple[int, int]]) -> bool:
