@@ -56,7 +56,10 @@ def main(benchmark: Benchmark) -> NoReturn:
     logging.getLogger("hitherto").setLevel(logging.ERROR)
     # As Ctrl-C does: whatever was started is ended too, the database above all.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(run(benchmark))
+    try:
+        sys.exit(run(benchmark))
+    except KeyboardInterrupt:
+        sys.exit(_failed(benchmark.name, "ended before its time", 1))
 
 
 def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
