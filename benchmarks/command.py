@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -53,7 +54,12 @@ def main(benchmark: Benchmark) -> NoReturn:
     """The process of a benchmark."""
     # What the services warn of stands in the report or is meant: no keys, a scripted model.
     logging.getLogger("hitherto").setLevel(logging.ERROR)
-    sys.exit(run(benchmark))
+    # As Ctrl-C does: whatever was started is ended too, the database above all.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        sys.exit(run(benchmark))
+    except KeyboardInterrupt:
+        sys.exit(_failed(benchmark.name, "ended before its time", 1))
 
 
 def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:

@@ -20,6 +20,20 @@ from google.protobuf.message import DecodeError
 DOMAIN = "hitherto"
 """The domain of every ErrorInfo that the services themselves give."""
 
+_NO_CONNECTION = (
+    ("certificate has expired", "its certificate has expired"),
+    ("certificate is not yet valid", "its certificate is not valid yet"),
+    ("Hostname Verification Check failed", "its certificate is for another host"),
+    ("CERTIFICATE_VERIFY_FAILED", "HITHERTO_TLS_CA_FILE holds no authority of its certificate"),
+    ("WRONG_VERSION_NUMBER", "it answers without TLS: unset HITHERTO_TLS_CA_FILE"),
+    (
+        "Socket closed",
+        "it closes the connection, as with TLS for callers without HITHERTO_TLS_CA_FILE or, if it "
+        "asks for one, without a client certificate that it trusts",
+    ),
+)
+"""What gRPC says of a connection that was not made, and what that means."""
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -61,15 +75,24 @@ class HithertoCallError(Exception):
         """The code and the reason, once if both are the same word."""
         return " ".join(dict.fromkeys(filter(None, (self.code.name, self.reason))))
 
+    @property
+    def no_connection(self) -> str:
+        """Why a service that is there cannot be connected to; empty if that is not the matter."""
+        if self.code is not grpc.StatusCode.UNAVAILABLE or self.reason:
+            return ""
+        return next((why for told, why in _NO_CONNECTION if told in self.message), "")
+
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.message}"]
         # The message names the first violation.
         named = (f"{each.field}: {each.description}" for each in self.violations)
         lines += [each for each in named if each not in self.message]
         if self.code is grpc.StatusCode.UNAVAILABLE and self.service and not self.reason:
+            remedy = self.no_connection or (
+                f"start it with `hitherto up`, or set HITHERTO_{self.service.upper()}_ADDRESS"
+            )
             lines.append(
-                f"The {self.service} service cannot be reached at {self.address}: start it with"
-                f" `hitherto up`, or set HITHERTO_{self.service.upper()}_ADDRESS"
+                f"The {self.service} service cannot be reached at {self.address}: {remedy}"
             )
         if self.code is grpc.StatusCode.UNIMPLEMENTED and self.service and not self.reason:
             lines.append(

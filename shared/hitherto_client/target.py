@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,11 +129,42 @@ def find_tls(
         if certificate:
             raise ValueError("a certificate is shown over TLS only: set HITHERTO_TLS_CA_FILE")
         return None
+    _check_tls(authority, certificate, key)
     return grpc.ssl_channel_credentials(
         _read(authority, "TLS authority", "HITHERTO_TLS_CA_FILE"),
         _read(key, "key", "HITHERTO_TLS_CLIENT_KEY_FILE"),
         _read(certificate, "certificate", "HITHERTO_TLS_CLIENT_CERTIFICATE_FILE"),
     )
+
+
+def _check_tls(authority: _File, certificate: _File, key: _File) -> None:
+    """See that files for TLS can be used: gRPC would only say that there is no connection.
+
+    Raises:
+        ValueError: One cannot; the text names its setting. A missing file is not told here.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # How strong a key must be is for gRPC to say.
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with suppress(FileNotFoundError, PermissionError, IsADirectoryError):
+        try:
+            context.load_verify_locations(authority)
+        except ssl.SSLError:
+            raise ValueError(
+                f"HITHERTO_TLS_CA_FILE: {authority} holds no certificate in PEM"
+            ) from None
+        if not certificate:
+            return
+        try:
+            context.load_cert_chain(certificate, key, password="")
+        except ssl.SSLError as error:
+            why = "is not the key of the certificate"
+            if error.reason != "KEY_VALUES_MISMATCH":
+                why = "and the certificate are no such pair in PEM without a password"
+            raise ValueError(
+                f"HITHERTO_TLS_CLIENT_KEY_FILE: {key} {why} in "
+                f"HITHERTO_TLS_CLIENT_CERTIFICATE_FILE, {certificate}"
+            ) from None
 
 
 def _read(file: _File, what: str, setting: str) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -233,9 +234,25 @@ class Up:
         ]
         if other:
             self._say(f"  export {' '.join(other)}")
+        if credential := self._credential(command):
+            self._say(f"  export {credential}")
         self._say(f'  {command} save ana "Ana lives in Porto."')
         self._say(f'  {command} context ana "Where does she live?"')
         self._say(f"  {command} demo")
+
+    def _credential(self, command: str) -> str:
+        """What sets the credential that calls need here; empty if they need none."""
+        modes = {self._settings.auth_mode(part.listen) for part in self._parts[:2]}
+        if "jwt" in modes:
+            return "HITHERTO_TOKEN=…  # a token of your identity provider"
+        if "api-key" not in modes:
+            return ""
+        # The key is made in the database, which the other terminal must find. Its address may
+        # contain a password.
+        where = "DATABASE_URL=…"
+        if self._settings.embedded:
+            where = f"HITHERTO_DATA_DIR={shlex.quote(str(self._folder))}"
+        return f"HITHERTO_API_KEY=$({where} {command} keys create --name first)"
 
     def _explain_end(self) -> bool:
         """Say why it ends; False if a part ended by itself."""

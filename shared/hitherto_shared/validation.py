@@ -36,6 +36,15 @@ _MOST_SHRUNK_BYTES = 3
 _ZONES = frozenset(available_timezones())
 
 
+def normal_identifier(value: str) -> str:
+    """An identifier in normal form, as `Checks.identifier` returns it, for comparisons before that.
+
+    What is too long for any identifier is returned as it is: it equals none, is refused later, and
+    to normalise megabytes of accents takes seconds.
+    """
+    return nfc(value) if len(value) <= _MOST_SHRUNK * MAX_ID else value
+
+
 class Checks:
     """Collects violations; `done` raises them together."""
 

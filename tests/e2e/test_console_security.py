@@ -351,6 +351,14 @@ async def test_over_tls_cookies_never_leave_it(
         await person.open("/memories")
         assert person.status == 200
         assert "There are no memories here" in person.text
+        left = await person.http.post(
+            "/sign-out", data=person.hidden("/sign-out"), follow_redirects=False
+        )
+        # Browsers ignore a cookie with this prefix that is not marked so, also one that ends it.
+        [ended] = left.headers.get_list("set-cookie")
+        assert ended.startswith('__Host-hitherto_console=""')
+        assert "Secure" in ended
+        assert "Path=/" in ended
 
 
 async def test_large_requests_are_refused(console: str) -> None:

@@ -322,6 +322,22 @@ async def test_a_login_with_too_many_rights_is_named(
     assert "ALTER ROLE hitherto_removal" in found["roles"].told
 
 
+async def test_a_table_without_its_second_wall_is_named(
+    installation: Installation, superuser_conninfo: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """H4: nothing else says that row-level security is off."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        for change in (
+            "ALTER TABLE hitherto.memories DISABLE ROW LEVEL SECURITY",
+            "ALTER TABLE hitherto.webhooks DISABLE ROW LEVEL SECURITY",
+        ):
+            connection.execute(change)
+    code, found, _ = await examined(capsys)
+    assert (code, found["row security"].state) == (1, "fault")
+    assert "memories and 1 more" in found["row security"].told
+    assert "ALTER TABLE hitherto.memories ENABLE ROW LEVEL SECURITY" in found["row security"].remedy
+
+
 async def test_a_server_that_needs_a_simpler_form_is_in_order(
     installation: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:

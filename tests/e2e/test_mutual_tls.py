@@ -13,7 +13,10 @@ from pydantic import ValidationError
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc as stubs
-from hitherto_client import Hitherto
+from hitherto_client import Hitherto, HithertoCallError
+from hitherto_client.command.output import UNREACHABLE, Output, report
+from hitherto_client.console.failures import explain
+from hitherto_extraction.doctor import examine
 from hitherto_retrieval import __main__ as retrieval_process
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.metrics import REGISTRY
@@ -26,7 +29,7 @@ def ours(tmp_path: Path) -> Authority:
 
 
 def settings(
-    conninfo: str, folder: Path, service: Pair, clients: Path | None, **given: Any
+    conninfo: str, folder: Path, service: Pair | None, clients: Path | None, **given: Any
 ) -> RetrievalSettings:
     return RetrievalSettings(
         **{
@@ -34,8 +37,8 @@ def settings(
             "data_dir": folder / "data",
             "auth": "off",
             "retrieval_listen": "127.0.0.1:0",
-            "tls_certificate_file": service.certificate,
-            "tls_key_file": service.key,
+            "tls_certificate_file": service.certificate if service else None,
+            "tls_key_file": service.key if service else None,
             "tls_client_ca_file": clients,
             **given,
         }
@@ -126,6 +129,73 @@ def test_a_certificate_without_its_key_or_without_tls_is_told(
             tls_certificate_file=caller.certificate,
             tls_key_file=tmp_path / "missing.key",
         )
+
+
+async def test_why_there_is_no_connection_is_told(
+    conninfo: str, tmp_path: Path, ours: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the client, the command and the console alike, with what to do about it."""
+
+    def told(port: int, authority: Path | None) -> str:
+        with (
+            Hitherto(f"127.0.0.1:{port}", tls_ca_file=authority, timeout=60) as client,
+            pytest.raises(HithertoCallError) as failed,
+        ):
+            list(client.memories("ana"))
+        error = failed.value
+        assert error.no_connection, error.message
+        assert error.no_connection in str(error)
+        assert error.no_connection in explain(error).text
+        assert report(error, Output(as_json=False)) == UNREACHABLE
+        assert error.no_connection in " ".join(capsys.readouterr().err.split())
+        return error.no_connection
+
+    foreign = Authority(tmp_path, "foreign")
+    for pair, trusted, why in (
+        (ours.pair("late", hours=-1), ours.file, "its certificate has expired"),
+        (ours.pair("far", host="elsewhere.example"), ours.file, "for another host"),
+        (foreign.pair("strange"), ours.file, "holds no authority of its certificate"),
+        (ours.pair("good"), None, "with TLS for callers without HITHERTO_TLS_CA_FILE"),
+        (None, ours.file, "unset HITHERTO_TLS_CA_FILE"),
+    ):
+        given = settings(conninfo, tmp_path, pair, None)
+        async with retrieval_process.running(given, conninfo) as server:
+            assert why in await asyncio.to_thread(told, server.port, trusted)
+
+
+def test_files_that_are_no_certificates_are_told(tmp_path: Path, ours: Authority) -> None:
+    """At once, and not as a service that cannot be reached."""
+    caller, other = ours.pair("caller"), ours.pair("other")
+    garbage = tmp_path / "garbage"
+    garbage.write_text("-----BEGIN nothing")
+    for authority, certificate, key, told in (
+        (garbage, None, None, "HITHERTO_TLS_CA_FILE: .*garbage holds no certificate"),
+        (ours.file, caller.certificate, other.key, "is not the key of the certificate"),
+        (ours.file, caller.certificate, garbage, "no such pair in PEM"),
+        (ours.file, garbage, caller.key, "no such pair in PEM"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            Hitherto(tls_ca_file=authority, tls_certificate_file=certificate, tls_key_file=key)
+
+
+async def test_a_certificate_that_has_expired_is_told_by_the_service_and_the_doctor(
+    conninfo: str,
+    tmp_path: Path,
+    ours: Authority,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late = ours.pair("late", hours=-1)
+    told = f"HITHERTO_TLS_CERTIFICATE_FILE: the certificate in {late.certificate} has expired"
+    async with retrieval_process.running(settings(conninfo, tmp_path, late, None), conninfo):
+        assert told in caplog.text
+    for name, value in (("CERTIFICATE", late.certificate), ("KEY", late.key)):
+        monkeypatch.setenv(f"HITHERTO_TLS_{name}_FILE", str(value))
+    monkeypatch.setenv("DATABASE_URL", conninfo)
+    monkeypatch.setenv("HITHERTO_DATA_DIR", str(tmp_path / "data"))
+    found = await asyncio.to_thread(examine)
+    (fault,) = [each for each in found if each.check == "certificate"]
+    assert (fault.state, told in fault.told) == ("fault", True)
 
 
 async def test_an_authority_that_cannot_be_used_ends_the_start(

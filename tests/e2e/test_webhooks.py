@@ -233,6 +233,11 @@ async def test_nothing_is_sent_into_this_network_unless_permitted(
         await create(permitting, receiver)
         named = pb.CreateWebhookRequest(url=f"http://localhost:{receiver.port}/changes")
         await permitting.maintenance.CreateWebhook(named)
+        # Nothing would arrive there: aiohttp asks no resolver about these, and cannot read them.
+        for host in ("127.1", "2130706433", "127.0.0.1."):
+            short = pb.CreateWebhookRequest(url=f"http://{host}:{receiver.port}/changes")
+            refusal = await refused(permitting, CREATE, short)
+            assert "in full" in refusal.fields["url"], host
         await save(permitting, "Ana lives in Leith.")
         await eventually(lambda: len(receiver.received) == 2)
     async with start_services(webhook_private=False, webhook_retry_seconds="3600") as services:
@@ -258,6 +263,8 @@ async def test_nothing_is_sent_into_this_network_unless_permitted(
             "https://192.168.1.1/",
             "https://0.0.0.0/",
             "https://2130706433/",
+            "https://127.1/",
+            "https://127.0.0.1./",
             "https://name:word@example.com/",
             "ftp://example.com/",
             "https://",

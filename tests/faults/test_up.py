@@ -248,3 +248,35 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
     assert all(len(line) <= 80 for line in told_of_parts), told
     assert [line for line in lines if line.startswith("ready in")]
     assert sum("save ana" in line or "context ana" in line for line in lines) == 2
+
+
+def test_what_it_suggests_works_with_api_keys_too(machine: Machine) -> None:
+    process = subprocess.Popen(
+        [*HITHERTO, "up"],
+        env={**machine.environment, "HITHERTO_AUTH": "api-key"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        told = []
+        for line in process.stdout:
+            told.append(line)
+            if " context ana" in line:
+                break
+        typed = [line for line in told if line.startswith("  export ") or " ana " in line]
+        done = subprocess.run(
+            ["sh", "-ec", "".join(typed)],
+            env={"PATH": os.environ["PATH"], "HOME": str(machine.folder)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Ana lives in Porto." in done.stdout
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    wait_until(lambda: not alive(machine.folder), "the end of all")

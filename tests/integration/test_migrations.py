@@ -27,6 +27,13 @@ from tests.conftest import limit_transactions
 
 NEWEST = all_migrations()[-1].name[:4]
 
+SLOW_TABLES = """
+CREATE FUNCTION public.take_time() RETURNS event_trigger LANGUAGE plpgsql
+AS 'BEGIN PERFORM pg_catalog.pg_sleep(0.06); END';
+CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE TABLE')
+EXECUTE FUNCTION public.take_time();
+"""
+
 TAKING_AWAY = re.compile(
     r"\bDROP\s+(TABLE|COLUMN|VIEW|FUNCTION|INDEX|SCHEMA)\b|\bRENAME\b"
     r"|\bALTER\s+COLUMN\s+\w+\s+(SET\s+DATA\s+)?TYPE\b|\bSET\s+NOT\s+NULL\b",
@@ -165,7 +172,10 @@ def test_the_dry_run_prints_what_would_run_and_runs_nothing(empty_database: str)
 
 def test_no_migration_is_cut_off_by_a_default_of_the_database(empty_database: str) -> None:
     bootstrap(empty_database)
-    limit_transactions(empty_database, milliseconds=15)
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        # Longer than the limit in all, which is long enough for one statement on a busy machine.
+        connection.execute(SLOW_TABLES)
+    limit_transactions(empty_database, milliseconds=1_000)
     assert migrate(empty_database) == [each.name for each in all_migrations()]
 
 

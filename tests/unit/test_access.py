@@ -116,6 +116,16 @@ def refusal(rule: AccessRule, principal: Principal, request: Message) -> str:
     return caught.value.reason
 
 
+def test_what_is_too_long_for_a_user_is_refused_without_normalising_it() -> None:
+    """Megabytes of accents took seconds of processor time before the caller was refused."""
+    kind, rule = RULES["read"]
+    long = "e\u0301" * 1_000
+    assert rule.named_users(kind(user_id=DECOMPOSED)) == {USER}
+    assert rule.named_users(kind(user_id=long)) == {long}
+    with pytest.raises(NotPermitted):
+        rule.check_request(BOUND, kind(user_id=long), "/x")
+
+
 def test_who_may_name_whom() -> None:
     """The users whose department is to be looked up, or the reason of the refusal."""
     for rule, who, named, outcome in MATRIX:

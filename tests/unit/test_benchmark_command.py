@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from pathlib import Path
 
 import grpc
@@ -140,3 +142,26 @@ def test_only_rows_of_both_runs_count(capsys: pytest.CaptureFixture[str]) -> Non
     assert "1 rows lost: r1" in shown
     with pytest.raises(ValueError, match="none of their rows in common"):
         compared(before, scored([]))
+
+
+def test_sigterm_ends_what_a_run_started(tmp_path: Path) -> None:
+    """As Ctrl-C does: a database would stay behind."""
+    program = (
+        "import asyncio, pathlib, sys\n"
+        "from benchmarks.command import Benchmark, main\n"
+        "async def measure(given):\n"
+        "    try:\n"
+        "        print('begun', flush=True)\n"
+        "        await asyncio.sleep(600)\n"
+        "    finally:\n"
+        "        pathlib.Path(sys.argv[-1]).touch()\n"
+        "main(Benchmark('made', '', lambda parser: parser.add_argument('left'), measure))\n"
+    )
+    left = tmp_path / "left"
+    command = [sys.executable, "-c", program, str(left)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.terminate()
+        assert process.wait(120) == 1
+    assert left.exists()

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore
 from hitherto_shared.key_files import hash_key_path, load_hash_key, user_keys_dir
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
+from hitherto_shared.rpc.server import expired_certificates
 from hitherto_shared.service_command import unknown_variables
 from hitherto_shared.startup import refusals
 from hitherto_shared.user_hash import hash_key_id, user_hash
@@ -116,6 +117,9 @@ def _settings(settings: ExtractionSettings) -> Iterator[Diagnosis]:
     refused = list(refusals(settings, settings.extraction_listen))
     for told in refused:
         yield Diagnosis("settings", "fault", told, "a service would not start with this")
+    with suppress(ValueError):  # told as a refusal
+        for told in expired_certificates(settings):
+            yield Diagnosis("certificate", "fault", told, "no caller can connect")
     try:
         asks = settings.chosen_extractor == "openai"
         prices = load_prices(settings.prices_file)

@@ -21,6 +21,8 @@ from hitherto_client.records import Record, memory_request, read_records
 from hitherto_client.streams import MAX_ERRORS
 from hitherto_client.transcripts import Defaults, FileTranscript, from_record
 
+_LONGEST_NAME = 80
+
 
 @dataclass(slots=True)
 class ImportedFile:
@@ -185,7 +187,7 @@ class ImportedFile:
     def _placed(self, line: int, problem: str) -> tuple[int, str]:
         """A problem by its line, or with the name of its conversation."""
         name = self._conversations.get(line)
-        return (0, f"{name}: {problem}") if name else (line, problem)
+        return (0, f"{shortened(name)}: {problem}") if name else (line, problem)
 
     def _note(self, line: int) -> None:
         """Write down that the next item comes from this line."""
@@ -197,6 +199,11 @@ class ImportedFile:
     def _line_of(self, item: int) -> int:
         place = bisect_right(self._items, item) - 1
         return self._lines[place] + item - self._items[place]
+
+
+def shortened(name: str) -> str:
+    """The name of a conversation as a line can hold it: an export may name one by its whole text."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
 def _kind(value: dict[str, Any]) -> str:

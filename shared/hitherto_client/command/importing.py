@@ -13,7 +13,7 @@ from hitherto_client import Hitherto
 from hitherto_client._sync.imports import stream
 from hitherto_client.command.cost import ImportPlan, left_out, prices
 from hitherto_client.command.export import EXPORTED, EXPORTED_TITLE, restore
-from hitherto_client.command.import_files import ImportedFile
+from hitherto_client.command.import_files import ImportedFile, shortened
 from hitherto_client.command.options import Argument, Switch, connect, moment, size_of
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             token = _import(client, file, files, bar, waits, options.timeout) or token
             if file.kind == "transcripts":
                 for conversation in file.report.undated:
-                    file.refuse(0, f"{conversation} {_UNDATED}")
+                    file.refuse(0, f"{shortened(conversation)} {_UNDATED}")
     document = {"files": [file.as_dict() for file in files], "consistency_token": token}
     output.result(document, lambda: _tell(output, files))
     return FAILED if any(file.refused for file in files) else OK

@@ -220,10 +220,8 @@ def report(error: HithertoCallError, output: Output) -> int:
     at = f" at {error.address}" if error.address else ""
     option = _OPTIONS.get(error.service, "--retrieval or --extraction")
     if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
-        output.error(
-            f"cannot reach {service}{at}: start it with `hitherto up`, or name its address with "
-            f"{option}; with TLS, check HITHERTO_TLS_CA_FILE"
-        )
+        remedy = f"start it with `hitherto up`, or name its address with {option}"
+        output.error(f"cannot reach {service}{at}: {error.no_connection or remedy}")
         return UNREACHABLE
     if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
         output.error(

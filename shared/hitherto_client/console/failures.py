@@ -119,7 +119,10 @@ def _text(error: HithertoCallError) -> str:
     if error.violations:
         return ""
     if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
-        return f"The {error.service} service at {error.address} does not answer. Is it running?"
+        service = f"The {error.service} service at {error.address}"
+        if error.no_connection:
+            return f"{service} cannot be connected to: {error.no_connection}."
+        return f"{service} does not answer. Is it running?"
     if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return "A change may have been made all the same. Look before you repeat it."
     return error.message[:1].upper() + error.message[1:]

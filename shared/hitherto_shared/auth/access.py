@@ -21,7 +21,7 @@ from hitherto_shared.auth.principal import (
     user_not_allowed,
 )
 from hitherto_shared.errors import NotPermitted
-from hitherto_shared.text.normalise import nfc
+from hitherto_shared.validation import normal_identifier
 
 _SCOPE_NAMES = {
     access_pb2.ACCESS_SCOPE_READ: "read",
@@ -98,7 +98,9 @@ class AccessRule:
         """
         for department in _values(request, self.department_path) if self.department_path else ():
             if department:
-                principal.check_department(".".join(self.department_path), nfc(department))
+                principal.check_department(
+                    ".".join(self.department_path), normal_identifier(department)
+                )
         if not self.user_path:
             return frozenset()
         if self.user_optional and not getattr(request, self.user_path[0]):
@@ -121,7 +123,7 @@ class AccessRule:
         """The users in a request, in normal form, which handlers compare too."""
         if not self.user_path:
             return set()
-        return {nfc(user_id) for user_id in _values(request, self.user_path)}
+        return {normal_identifier(user_id) for user_id in _values(request, self.user_path)}
 
     def _fill_in(self, principal: Principal, request: Message) -> None:
         """Let a request that names no user be about the caller, or about everybody."""

@@ -67,6 +67,19 @@ WHERE encrypt_sensitive AND key_id IS NOT NULL AND erased_at IS NULL
 ORDER BY random()
 LIMIT 16
 """
+# A dump that was restored in part, or a hand, loses it; nothing else would say so. API keys are
+# looked up before the tenant is known. Without policies a table shows nothing, which is noticed.
+_UNWALLED = """
+SELECT c.relname
+FROM pg_catalog.pg_class c
+WHERE c.relnamespace = 'hitherto'::regnamespace AND c.relkind IN ('r', 'p')
+    AND c.relname <> 'api_keys' AND NOT c.relrowsecurity
+    AND EXISTS (
+        SELECT 1 FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
+    )
+ORDER BY c.relname
+"""
 _HASH_KEY = "SELECT value FROM hitherto.installation WHERE fact = 'hash_key_id'"
 
 
@@ -164,6 +177,7 @@ def _examined(
         return
     with connected(conninfo) as connection:
         yield from _writes(connection)
+        yield from _walls(connection)
         yield _clocks(connection)
         yield _embeddings(connection, configured.model, configured.dimensions)
         differs = list(_hash_key(connection, configured.hash_key_id))
@@ -245,6 +259,20 @@ def _writes(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Diag
             "fault",
             "it accepts no writes, as a standby does, or one with default_transaction_read_only",
             "let DATABASE_URL name the primary",
+        )
+
+
+def _walls(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Diagnosis]:
+    """Whether row-level security applies to every table with rows of tenants."""
+    found = [str(row[0]) for row in connection.execute(_UNWALLED)]
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        yield Diagnosis(
+            "row security",
+            "fault",
+            f"row-level security does not apply to the table {found[0]}{more}: only the statements "
+            "themselves keep tenants apart there",
+            f"let the owner run `ALTER TABLE hitherto.{found[0]} ENABLE ROW LEVEL SECURITY`",
         )
 
 

@@ -69,6 +69,8 @@ _DROP_SECONDS = 10.0
 """Longest time that the rest of a refused stream is read and dropped."""
 _DROP_IDLE_SECONDS = 1.0
 """The same while nothing arrives."""
+_STAYS = "; what was accepted stays, start again with the rest"
+"""The end of every text that ends a stream which has begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
     ) -> AsyncIterator[Any]:
         seconds = self._settings.stream_idle_seconds
         patience = WAIT_SECONDS
+        begun = False
         while True:
             # The previous item is done. A stream that has begun is delayed, not ended.
             body.holds(0)
@@ -277,20 +280,26 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                     data = await context.read()
             except TimeoutError:
                 raise TooLate(
-                    f"the stream received nothing for {seconds:g} seconds; what was accepted "
-                    "stays, start again with the rest",
+                    f"the stream received nothing for {seconds:g} seconds{_STAYS}",
                     reason="DEADLINE_EXCEEDED",
                 ) from None
             if data is grpc.aio.EOF:
                 return
-            if credential is not None:
-                await credential.changed()
-            body.holds(len(data))
-            request = await self._decoded(method, data)
-            if meter is not None:
-                users = await in_thread_if_long(len(data), _users, method, request)
-                await meter.item(users, len(data))
-            yield await self._checked(method, request, context)
+            try:
+                if credential is not None:
+                    await credential.changed()
+                body.holds(len(data))
+                request = await self._decoded(method, data)
+                if meter is not None:
+                    users = await in_thread_if_long(len(data), _users, method, request)
+                    await meter.item(users, len(data))
+                request = await self._checked(method, request, context)
+            except HithertoError as error:
+                if begun:
+                    error.message += _STAYS
+                raise
+            begun = True
+            yield request
 
     async def _decoded(self, method: _Method, data: Any) -> Any:
         if method.max_bytes is not None and len(data) > method.max_bytes:

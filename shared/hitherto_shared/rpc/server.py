@@ -14,8 +14,9 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ MAX_METADATA_BYTES = 16 * 1024
 """Maximum metadata of one call, including the credential. By default gRPC refuses some calls from 8
 KiB on, at random."""
 
+_CERTIFICATE_FILE = "HITHERTO_TLS_CERTIFICATE_FILE"
+_CLIENT_CA_FILE = "HITHERTO_TLS_CLIENT_CA_FILE"
 _KEEPALIVE_ANSWER_SECONDS = 20.0
 _FILES_OF_OUR_OWN = 256
 """Descriptors that callers' connections leave for the database, files and model servers."""
@@ -172,25 +175,52 @@ def tls_credentials(settings: SharedSettings) -> grpc.ServerCredentials | None:
     clients = settings.tls_client_ca_file
     with named_by("HITHERTO_TLS_KEY_FILE"), open_private(key_file) as file:
         key = file.read()
-    pair = (key, _certificates(certificate_file, "HITHERTO_TLS_CERTIFICATE_FILE", "server"))
+    pair = (key, _certificates(certificate_file, _CERTIFICATE_FILE, "server"))
     with named_by("HITHERTO_TLS_KEY_FILE"):
         _check_key(*pair)
-    authority = (
-        _certificates(clients, "HITHERTO_TLS_CLIENT_CA_FILE", "client_ca") if clients else None
-    )
+    authority = _certificates(clients, _CLIENT_CA_FILE, "client_ca") if clients else None
+    for told in expired_certificates(settings):
+        logger.warning("%s", told)
     return grpc.ssl_server_credentials([pair], authority, authority is not None)
+
+
+def expired_certificates(settings: SharedSettings) -> Iterator[str]:
+    """What is wrong with certificates that no longer serve, though they can be read.
+
+    Raises:
+        ValueError: A file cannot be used; the message names its variable.
+    """
+    for path, setting in (
+        (settings.tls_certificate_file, _CERTIFICATE_FILE),
+        (settings.tls_client_ca_file, _CLIENT_CA_FILE),
+    ):
+        if path is not None:
+            ends = _end(_read_certificates(path, setting)[1])
+            if ends <= datetime.now(UTC):
+                yield (
+                    f"{setting}: the certificate in {path} has expired on {ends:%Y-%m-%d}: "
+                    "renew it and restart the service"
+                )
 
 
 def _certificates(path: Path, setting: str, shown_as: str) -> bytes:
     """The certificates in a file; the metrics show when the first of them expires."""
+    pem, found = _read_certificates(path, setting)
+    CERTIFICATE_EXPIRY.labels(shown_as).set(_end(found).timestamp())
+    return pem
+
+
+def _end(certificates: Iterable[x509.Certificate]) -> datetime:
+    return min(each.not_valid_after_utc for each in certificates)
+
+
+def _read_certificates(path: Path, setting: str) -> tuple[bytes, list[x509.Certificate]]:
     with named_by(setting), open_regular(path) as file:
         pem = file.read()
         try:
-            ends = [each.not_valid_after_utc for each in x509.load_pem_x509_certificates(pem)]
+            return pem, x509.load_pem_x509_certificates(pem)
         except ValueError:
             raise ValueError(f"{path} holds no certificate in PEM") from None
-    CERTIFICATE_EXPIRY.labels(shown_as).set(min(ends).timestamp())
-    return pem
 
 
 def _check_key(key: bytes, chain: bytes) -> None:
@@ -205,9 +235,7 @@ def _check_key(key: bytes, chain: bytes) -> None:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise ValueError("it holds no private key in PEM without a password") from None
     if certified != public:
-        raise ValueError(
-            "it is not the key of the first certificate in HITHERTO_TLS_CERTIFICATE_FILE"
-        )
+        raise ValueError(f"it is not the key of the first certificate in {_CERTIFICATE_FILE}")
 
 
 def _options(settings: EdgeSettings) -> list[tuple[str, int]]:

@@ -129,6 +129,16 @@ class TestConversationsWithoutAnyTime:
         assert not fakes.calls("StreamTranscripts")
 
 
+def test_a_conversation_named_by_a_whole_text_is_named_in_short(
+    tmp_path: Path, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = chatgpt(None, None, conversation_id="x" * 10_000)
+    assert main(["import", "--from", "chatgpt", "--user", "ana", str(written(tmp_path, talk))]) == 1
+    told = capsys.readouterr().err
+    assert "x" * 20 in told
+    assert len(told) < 1_000
+
+
 def _take(requests: list[Any]) -> Any:
     from hitherto.v1 import extraction_service_pb2
 

@@ -46,6 +46,8 @@ def why_not(url: str, *, private: bool) -> str | None:
         return "must not contain a user name or password: requests are signed"
     if not url.isprintable() or " " in url:
         return "must contain printable characters only"
+    if is_literal(host) and not _is_complete(host):
+        return "must write an address in full, such as https://192.0.2.1/hitherto"
     if not private and is_literal(host) and not is_public(host):
         return (
             "is an address of this machine or of a private network (permitted with "
@@ -55,9 +57,16 @@ def why_not(url: str, *, private: bool) -> str | None:
 
 
 def is_literal(host: str) -> bool:
-    """Whether a host is an address and not a name."""
+    """Whether a host is an address and not a name.
+
+    As the HTTP client decides, which asks no resolver about those: `127.1` is one too.
+    """
+    return ":" in host or host.replace(".", "").isdigit()
+
+
+def _is_complete(address: str) -> bool:
     try:
-        ipaddress.ip_address(host.partition("%")[0])
+        ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
     return True
@@ -65,6 +74,8 @@ def is_literal(host: str) -> bool:
 
 def is_public(host: str) -> bool:
     """Whether an address is reached over the internet, and so not within this network."""
+    if not _is_complete(host):
+        return False
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         # Some IPv6 addresses stand for an IPv4 address, which is what is reached.

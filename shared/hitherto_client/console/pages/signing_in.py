@@ -131,7 +131,10 @@ async def _sign_out(visit: Visit) -> Response:
     sessions: ConsoleSessions = visit.request.app.state.sessions
     await sessions.end(visit.session)
     reply = RedirectResponse(visit.base + SIGN_IN, 303)
-    reply.delete_cookie(cookie_name(visit.request), path="/", httponly=True, samesite="strict")
+    # A browser ignores a cookie of this name that is not marked as it was set.
+    secure = visit.request.url.scheme == "https"
+    name = cookie_name(visit.request)
+    reply.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
     return reply
 
 
