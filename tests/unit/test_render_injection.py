@@ -115,7 +115,7 @@ def assert_walled(text: str) -> None:
 
 
 def test_an_attack_in_every_field_stays_inside_its_lines() -> None:
-    """And it gains nothing from being cut: each attack at every budget, in one template or other."""
+    """And it gains nothing from being cut: each attack meets every budget in one template."""
     for turn, template in enumerate(TEMPLATES):
         harmless = printed(everywhere("harmless"), template, 20_000)
         for attack in ATTACKS:
