@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hitherto.v1 import extraction_service_pb2, job_pb2
+from hitherto_extraction import worker
 from hitherto_extraction.budget import UPKEEP_SHARE
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
@@ -89,9 +90,14 @@ async def test_b14_a_server_that_reports_no_tokens_has_a_budget_too(
 
 
 async def test_b14_consolidation_stops_first_and_holds_up_no_extraction(
-    funded: Any, model: ScriptedModel, superuser_conninfo: str
+    funded: Any,
+    model: ScriptedModel,
+    superuser_conninfo: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At 80 %, also with one worker: older in the queue, and yet nobody waits for it."""
+    # The next job is looked at after that time, which is a minute.
+    monkeypatch.setattr(worker, "_REST_SECONDS", 2.0)
     spend(superuser_conninfo, float(UPKEEP_SHARE))
     async with funded(1.0, worker_concurrency=1) as services:
         await learn(services, talk("remember canary:heron"))

@@ -162,6 +162,14 @@ class Processes:
         """Start a service and wait until it serves."""
         return await self.launch(name, port=port, **settings).ready()
 
+    async def start_both(
+        self, extraction: dict[str, str] | None = None, retrieval: dict[str, str] | None = None
+    ) -> tuple[Service, Service]:
+        """Start both at the same time, each with settings of its own, and wait until they serve."""
+        return await asyncio.gather(
+            self.start("extraction", **extraction or {}), self.start("retrieval", **retrieval or {})
+        )
+
     def administrator(self, database: str = "hitherto") -> str:
         """How an administrator logs in to the private server while a service holds it."""
         with EmbeddedPostgres.acquire(self.data_dir, supervise=False) as server:

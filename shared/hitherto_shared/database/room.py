@@ -1,7 +1,7 @@
 """Watches whether the database has room on its disk, for the health service.
 
-A write that found none says so at once. Between writes a sort that is too large for its memory
-tries, every half minute, whether its file can be written.
+A write that found none says so at once, and so does a disk of our own. Between writes a sort that
+is too large for its memory tries, every half minute, whether its file can be written.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class RoomWatch(HealthWatch):
             if full_disk.found_at > known_at:
                 found, known_at = False, full_disk.found_at
                 next_try = time.monotonic() + _TRY_AGAIN_SECONDS
+            elif room and self._is_full():
+                found, next_try = False, time.monotonic() + _TRY_AGAIN_SECONDS
             elif time.monotonic() >= next_try:
                 found = await self._has_room(room)
                 next_try = time.monotonic() + (_TRY_SECONDS if found else _TRY_AGAIN_SECONDS)
@@ -68,12 +70,17 @@ class RoomWatch(HealthWatch):
                 told = f"the disk of the database {'has room' if found else 'is full'}"
                 await self._tell(STORAGE, found, told)
 
-    async def _has_room(self, before: bool) -> bool:
-        """Whether there is; as `before` if the database does not answer."""
+    def _is_full(self) -> bool:
+        """Whether our own disk is."""
         if self._folder is not None:
             with suppress(OSError):
-                if shutil.disk_usage(self._folder).free < _LITTLE_BYTES:
-                    return False
+                return shutil.disk_usage(self._folder).free < _LITTLE_BYTES
+        return False
+
+    async def _has_room(self, before: bool) -> bool:
+        """Whether there is; as `before` if the database does not answer."""
+        if self._is_full():
+            return False
         try:
             await self._database.transact(_write_a_file, timeout=_STATEMENT_SECONDS)
         except DiskFull:
