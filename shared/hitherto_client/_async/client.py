@@ -13,7 +13,7 @@ from hitherto_client._async.jobs import AsyncJobs
 from hitherto_client._async.memories import AsyncMemories
 from hitherto_client._async.privacy import AsyncPrivacy
 from hitherto_client._async.profiles import AsyncProfiles
-from hitherto_client._async.proofs import AsyncProofs
+from hitherto_client._async.reads import AsyncProofs
 from hitherto_client._async.upkeep import AsyncUpkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target

@@ -14,7 +14,7 @@ from hitherto_client._sync.jobs import Jobs
 from hitherto_client._sync.memories import Memories
 from hitherto_client._sync.privacy import Privacy
 from hitherto_client._sync.profiles import Profiles
-from hitherto_client._sync.proofs import Proofs
+from hitherto_client._sync.reads import Proofs
 from hitherto_client._sync.upkeep import Upkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import grpc
@@ -20,7 +20,9 @@ from hitherto.v1.memory_service_pb2_grpc import MemoryServiceStub
 from hitherto.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from hitherto.v1.session_service_pb2_grpc import SessionServiceStub
+from hitherto_client.batches import Progress, settle, windows
 from hitherto_client.calls import (
+    CallSpan,
     Endpoint,
     Metadata,
     RetryPolicy,
@@ -28,13 +30,13 @@ from hitherto_client.calls import (
     check_loop,
     complete,
     countable,
+    current_span,
     default_seconds,
     loop_of,
     with_idempotency_key,
 )
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.target import Target
-from hitherto_client.tracing import CallSpan, current_span
 
 Reply = TypeVar("Reply")
 
@@ -183,3 +185,49 @@ def repeated(
             if wait is None or time.monotonic() + wait >= deadline:
                 raise error from raised
         time.sleep(wait)
+
+
+Total = TypeVar("Total")
+
+
+def stream(
+    connection: Connection,
+    call: Any,
+    requests: Iterator[Any],
+    total: Total,
+    *,
+    progress: Callable[[Progress], None] | None,
+    timeout: float,
+    away: Callable[[HithertoCallError], None] | None = None,
+) -> Total:
+    """Import items, and return the sum of the replies.
+
+    Args:
+        connection: To the services.
+        call: The stub's method, of a stream of requests and one reply.
+        requests: An item each, with its idempotency key.
+        total: An empty reply, in which the replies are added up.
+        progress: Called with the progress after every window.
+        timeout: Seconds for each window, its retries included.
+        away: Told how an attempt failed while a service that took a window is waited for.
+
+    Raises:
+        HithertoCallError: A window was not taken whole, within the time; the first one, within the
+            attempts of the client too.
+    """
+    target = connection.target
+    retry = target.retry
+    hear: Callable[[HithertoCallError], None] | None = None
+    for window in windows(requests):
+
+        def attempt(left: float, sent: list[Any] = window.requests) -> Any:
+            return call(iter(sent), timeout=left)
+
+        reply = repeated(attempt, target.extraction, retry, timeout, failed=hear)
+        if retry.attempts > 1:
+            # A service that took a window comes back, if it goes: only the time bounds the wait.
+            retry, hear = retry.without_end(), away
+        made = settle(total, reply, window)
+        if progress is not None:
+            progress(made)
+    return total

@@ -10,23 +10,21 @@ from typing import Any
 
 from hitherto.v1 import extraction_service_pb2, memory_service_pb2
 from hitherto_client import Hitherto
-from hitherto_client._sync.imports import stream
-from hitherto_client.command.cost import ImportPlan, left_out, prices
-from hitherto_client.command.export import EXPORTED, EXPORTED_TITLE, restore
-from hitherto_client.command.import_files import ImportedFile
-from hitherto_client.command.options import Argument, Switch, connect, moment, size_of
-from hitherto_client.command.output import FAILED, OK, Output, UsageError
-from hitherto_client.command.progress import Bar, if_stopped
-from hitherto_client.command.rpc import Command
-from hitherto_client.command.show import Column, show_rows
-from hitherto_client.command.waits import Waits, tell_if_away
-from hitherto_client.importers import FORMATS
-from hitherto_client.streams import (
+from hitherto_client._sync.connection import stream
+from hitherto_client.batches import (
     WINDOW_SECONDS,
     Progress,
     memory_requests,
     transcript_requests,
 )
+from hitherto_client.command.export import EXPORTED, EXPORTED_TITLE, restore
+from hitherto_client.command.import_files import ImportedFile, ImportPlan, left_out, prices
+from hitherto_client.command.options import Argument, Switch, connect, moment, size_of
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
+from hitherto_client.command.progress import Bar, Waits, if_stopped, tell_if_away
+from hitherto_client.command.rpc import Command
+from hitherto_client.command.show import Column, show_rows
+from hitherto_client.importers import FORMATS
 from hitherto_client.transcripts import Defaults
 
 _SHOWN_ERRORS = 20

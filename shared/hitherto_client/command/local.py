@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,35 +31,28 @@ def _local(module: str) -> Any:
 
 
 def _up(_: argparse.Namespace, output: Output) -> int:
-    local = _local("command")
+    def line(text: str) -> None:
+        for each in text.splitlines():
+            output.line(each)
+        output.flush()
 
     def ready(running: dict[str, Any]) -> None:
         if output.as_json:
             output.document(running)
             output.flush()
 
-    say = output.note if output.as_json else _line(output)
-    try:
-        return OK if local.run_up(say, ready) else FAILED
-    except local.LocalRefused as error:
-        output.error(str(error))
-        return FAILED
-
-
-def _line(output: Output) -> Any:
-    def say(text: str) -> None:
-        for line in text.splitlines():
-            output.line(line)
-        output.flush()
-
-    return say
+    return _unless_refused(output, "run_up", output.note if output.as_json else line, ready)
 
 
 def _down(_: argparse.Namespace, output: Output) -> int:
-    local = _local("command")
+    return _unless_refused(output, "run_down", output.note)
+
+
+def _unless_refused(output: Output, name: str, *told: Callable[..., None]) -> int:
+    up = _local("up")
     try:
-        return OK if local.run_down(output.note) else FAILED
-    except local.LocalRefused as error:
+        return OK if getattr(up, name)(*told) else FAILED
+    except up.LocalRefused as error:
         output.error(str(error))
         return FAILED
 

@@ -18,10 +18,9 @@ from hitherto_client.command.learning import show_learnt
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import Argument, connect, natural, wait
 from hitherto_client.command.output import OK, Output, UsageError
-from hitherto_client.command.progress import if_stopped
+from hitherto_client.command.progress import if_stopped, tell_if_away
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import dollars, show_record, show_rows, word_of
-from hitherto_client.command.waits import tell_if_away
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 

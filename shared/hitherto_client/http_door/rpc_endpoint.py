@@ -9,13 +9,18 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from hitherto_client.http_door.channels import DoorChannels
+from hitherto_client.http_door.calls import (
+    StreamReply,
+    add_metadata,
+    asked_for,
+    call_stream,
+    call_unary,
+    posted,
+)
+from hitherto_client.http_door.channels import DoorChannels, DoorMethod, what_exists
 from hitherto_client.http_door.codecs import Codec, JsonCodec
 from hitherto_client.http_door.connect_error import ConnectError
 from hitherto_client.http_door.incoming import REQUEST_ID, BodyRoom, ClientGone, request_id
-from hitherto_client.http_door.methods import DoorMethod, what_exists
-from hitherto_client.http_door.streams import StreamReply, call_stream
-from hitherto_client.http_door.unary import add_metadata, asked_for, call_unary, posted
 
 logger = logging.getLogger("hitherto.http")
 

@@ -18,8 +18,8 @@ from hitherto_client.importers.whatsapp_lines import (
     check_clock,
     order_of,
     stamped,
+    words_of,
 )
-from hitherto_client.importers.whatsapp_notices import words_of
 
 _SILENCE = timedelta(hours=6)
 """After which a chat counts as a new conversation."""

@@ -18,7 +18,7 @@ from typing import Any
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import ModelExchange, Utterance
+from hitherto_client.integrations.exchange import ModelExchange, Utterance, text_of
 from hitherto_client.integrations.kept_items import (
     ItemReader,
     KeptItem,
@@ -26,9 +26,7 @@ from hitherto_client.integrations.kept_items import (
     batched,
     check_kept,
 )
-from hitherto_client.integrations.recollection import AsyncRecollection
-from hitherto_client.integrations.waiting_messages import Chat
-from hitherto_client.integrations.wording import text_of
+from hitherto_client.integrations.recollection import AsyncRecollection, Chat
 from hitherto_client.words import Role
 
 try:

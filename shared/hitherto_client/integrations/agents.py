@@ -15,6 +15,7 @@ import grpc
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.integrations import missing_package
+from hitherto_client.integrations.exchange import field, text_of
 from hitherto_client.integrations.kept_items import (
     ItemReader,
     KeptItem,
@@ -23,7 +24,6 @@ from hitherto_client.integrations.kept_items import (
     check_kept,
     removal,
 )
-from hitherto_client.integrations.wording import field, text_of
 from hitherto_client.words import Role
 
 try:

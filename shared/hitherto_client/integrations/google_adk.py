@@ -24,8 +24,8 @@ from hitherto_client.batches import groups
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import missing_package
+from hitherto_client.integrations.exchange import pieces, storable
 from hitherto_client.integrations.found_items import FoundItem, find
-from hitherto_client.integrations.wording import pieces, storable
 from hitherto_client.words import Origin
 
 try:

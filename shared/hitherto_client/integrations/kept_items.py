@@ -21,7 +21,7 @@ import grpc
 from hitherto_client.batches import groups
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations.wording import pieces
+from hitherto_client.integrations.exchange import pieces
 from hitherto_client.results.conversations import Message
 from hitherto_client.results.jobs import Job
 from hitherto_client.words import Role

@@ -14,6 +14,7 @@ import grpc
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.integrations import missing_package
+from hitherto_client.integrations.exchange import text_of
 from hitherto_client.integrations.kept_items import (
     ItemReader,
     KeptItem,
@@ -21,7 +22,6 @@ from hitherto_client.integrations.kept_items import (
     batched,
     check_kept,
 )
-from hitherto_client.integrations.wording import text_of
 from hitherto_client.words import Role
 
 try:

@@ -15,9 +15,13 @@ from typing import Any, Unpack
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.noted_streams import AsyncNotedStream, NotedStream
-from hitherto_client.integrations.openai_forms import ChatForm
-from hitherto_client.integrations.remembrance import RememberingOptions, remembrance_of
+from hitherto_client.integrations.forms import ChatForm
+from hitherto_client.integrations.remembrance import (
+    AsyncNotedStream,
+    NotedStream,
+    RememberingOptions,
+    remembrance_of,
+)
 
 try:
     from litellm import CustomStreamWrapper, Router

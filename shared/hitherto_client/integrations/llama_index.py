@@ -16,10 +16,8 @@ from typing import Any
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import ModelExchange, Utterance
-from hitherto_client.integrations.recollection import Recollection
-from hitherto_client.integrations.waiting_messages import Chat
-from hitherto_client.integrations.wording import text_of
+from hitherto_client.integrations.exchange import ModelExchange, Utterance, text_of
+from hitherto_client.integrations.recollection import Chat, Recollection
 from hitherto_client.words import Role
 
 try:

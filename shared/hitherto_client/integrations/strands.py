@@ -24,11 +24,9 @@ from hitherto_client._sync.client import Hitherto
 from hitherto_client.days import days_in, iso_day, zone_or_utc
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import Utterance
+from hitherto_client.integrations.exchange import Utterance, pieces, storable, text_of
 from hitherto_client.integrations.found_items import FoundItem, find
-from hitherto_client.integrations.recollection import Recollection
-from hitherto_client.integrations.waiting_messages import Chat
-from hitherto_client.integrations.wording import pieces, storable, text_of
+from hitherto_client.integrations.recollection import Chat, Recollection
 from hitherto_client.words import Origin
 
 try:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from starlette.responses import Response
 
-from hitherto_client.console import bars
+from hitherto_client.console.rendering import now
 from hitherto_client.console.visits import Visit, look
 from hitherto_client.days import first_moment, last_moment, local
 from hitherto_client.results import HistoryEvent, Memory
@@ -48,8 +48,8 @@ async def _changes(visit: Visit) -> Response:
     way = visit.address.word("by", _WAYS) or "known"
     asked = visit.address.day("day")
     day = local(asked).date() if asked else await _latest_day(visit)
-    day = min(max(day, _FIRST_DAY), local(bars.now()).date())
-    begins, ends = first_moment(day), min(last_moment(day), bars.now())
+    day = min(max(day, _FIRST_DAY), local(now()).date())
+    begins, ends = first_moment(day), min(last_moment(day), now())
     # What ended at midnight was true until then.
     eve = begins - timedelta(microseconds=1)
     before, after = await asyncio.gather(_at(visit, eve, way), _at(visit, ends, way))
@@ -63,7 +63,7 @@ async def _changes(visit: Visit) -> Response:
         way=way,
         ways=_WAYS,
         earlier=day - timedelta(days=1),
-        later=day + timedelta(days=1) if last_moment(day) < bars.now() else None,
+        later=day + timedelta(days=1) if last_moment(day) < now() else None,
         new=[DayChange(None, after[one]) for one in after if one not in before],
         altered=_differences(before, after),
         gone=[DayChange(before[one], None) for one in before if one not in after],
@@ -76,7 +76,7 @@ async def _changes(visit: Visit) -> Response:
 async def _latest_day(visit: Visit) -> date:
     """The day on which something was last learnt; today if nothing was."""
     newest = (await visit.client.memories(visit.user, page_size=1).page()).items
-    return local((newest[0].created_at if newest else None) or bars.now()).date()
+    return local((newest[0].created_at if newest else None) or now()).date()
 
 
 async def _at(visit: Visit, moment: datetime, way: str) -> dict[str, Memory]:

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from starlette.responses import Response
 
-from hitherto_client.console import bars
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import FieldRefused
+from hitherto_client.console.rendering import now
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.inputs import DocumentInput
 
@@ -59,7 +59,7 @@ async def _expire(visit: Visit) -> Response:
 
 def _end(visit: Visit) -> datetime | None:
     end = visit.form.day("expires_at")
-    if end and end <= bars.now():
+    if end and end <= now():
         raise FieldRefused("The document would expire at once. Choose a later day, or delete it.")
     return end
 
