@@ -6,9 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, BinaryIO
-
 import grpc
-
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client._async.connection import repeated

@@ -1,26 +1,334 @@
-"""The one endpoint behind `/SERVICE/METHOD`: from an HTTP request to a call and back."""
+"""The one endpoint behind `/SERVICE/METHOD`, and its calls by Connect's protocols.
+
+Unary calls have one request and one reply. Streams consist of messages in envelopes: a byte of
+flags, the length in four bytes, and the message. HTTP/1.1 is half-duplex: all requests come before
+the first reply."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import binascii
+import json
+import struct
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs
+import grpc
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from hitherto_client.errors import Violation
+from hitherto_client.http_door import incoming
+from hitherto_client.http_door.channels import DoorChannels, DoorMethod, Watched
+from hitherto_client.http_door.codecs import Codec
+from hitherto_client.http_door.connect_error import ConnectError, invalid
 import logging
 from collections.abc import Mapping
-
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
-
-from hitherto_client.http_door.calls import (
-    StreamReply,
-    add_metadata,
-    asked_for,
-    call_stream,
-    call_unary,
-    posted,
-)
 from hitherto_client.http_door.channels import DoorChannels, DoorMethod, what_exists
 from hitherto_client.http_door.codecs import Codec, JsonCodec
 from hitherto_client.http_door.connect_error import ConnectError
 from hitherto_client.http_door.incoming import REQUEST_ID, BodyRoom, ClientGone, request_id
+
+COMPRESSED_FROM = 1024
+"""Bytes of a reply from which packing it is worth the time."""
+
+
+async def call_unary(
+    channels: DoorChannels,
+    method: DoorMethod,
+    codec: Codec,
+    data: bytes,
+    headers: Headers,
+    receive: Receive,
+    request_id: str,
+) -> Response:
+    """The reply to a request that has been read.
+
+    `receive` tells when the client leaves. `request_id` is the id in force.
+
+    Raises:
+        ClientGone: The client has left.
+        ConnectError: The call failed.
+    """
+    request = await codec.request(method, data)
+    seconds = incoming.timeout(headers, method.seconds)
+    call = channels.call(method)(
+        request, timeout=seconds, metadata=incoming.metadata(headers, request_id)
+    )
+    async with Watched(call, method, receive):
+        reply = await call
+    told = await codec.reply(method, reply)
+    response = Response(media_type=f"application/{codec.name}")
+    if len(told) >= COMPRESSED_FROM and incoming.accepts_gzip(headers.get("accept-encoding", "")):
+        told = incoming.packed(told)
+        response.headers["content-encoding"] = incoming.GZIP
+    response.headers["vary"] = "accept-encoding"
+    add_metadata(response.headers, await call.initial_metadata(), await call.trailing_metadata())
+    response.headers["content-length"] = str(len(told))
+    response.body = told
+    return response
+
+
+def add_metadata(headers: MutableHeaders, leading: Any, trailing: Any) -> None:
+    """Add what a service said beside its reply to the headers, as the protocol does."""
+    for name, value in incoming.added(leading, ""):
+        headers.append(name, value)
+    for name, value in incoming.added(trailing, "trailer-"):
+        headers.append(name, value)
+
+
+async def posted(receive: Receive, headers: Headers, share: incoming.Share) -> bytes:
+    """The request of a POST.
+
+    Raises:
+        ClientGone: The client has left.
+        ConnectError: It cannot be read.
+    """
+    incoming.check_version(headers.get("connect-protocol-version"), "1", "Connect-Protocol-Version")
+    encoding = incoming.check_encoding(headers.get("content-encoding", ""))
+    body = await incoming.whole_body(receive, share)
+    return incoming.unpacked(body, encoding, share)
+
+
+def asked_for(
+    scope: Scope, codecs: Mapping[str, Codec], share: incoming.Share
+) -> tuple[Codec, bytes]:
+    """The form and the request of a GET, which are in its query.
+
+    Raises:
+        ConnectError: They cannot be read.
+    """
+    text = scope["query_string"].decode("latin-1")
+    try:
+        given = parse_qs(text, keep_blank_values=True, strict_parsing=False, errors="strict")
+    except ValueError:
+        raise invalid([Violation("message", "is not UTF-8")], "UNDECODABLE_REQUEST") from None
+    query = {name: values[-1] for name, values in given.items()}
+    incoming.check_version(query.get("connect"), "v1", "connect")
+    name = query.get("encoding", "json")
+    if name not in codecs:
+        raise ConnectError(
+            "invalid_argument",
+            f"encoding should be one of {', '.join(codecs)}, and is {name[:50]}",
+            status=415,
+        )
+    if "message" not in query:
+        raise invalid(
+            [Violation("message", "is missing: the request, as in ?encoding=json&message={}")]
+        )
+    data = query["message"].encode()
+    if query.get("base64") == "1":
+        data = _from_base64(query["message"])
+    encoding = incoming.check_encoding(query.get("compression", ""))
+    return codecs[name], incoming.unpacked(data, encoding, share)
+
+
+def _from_base64(text: str) -> bytes:
+    """What base64 for URLs says, padded or not."""
+    try:
+        plain = text.rstrip("=").encode("ascii")
+        return base64.b64decode(plain + b"=" * (-len(plain) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid(
+            [Violation("message", "is not base64 for URLs")], "UNDECODABLE_REQUEST"
+        ) from None
+
+
+UNREAD_SECONDS = 60.0
+"""How long a client may read nothing of a stream."""
+
+_PACKED, _END = 1, 2
+_HEAD = struct.Struct(">BI")
+
+
+class StreamReply:
+    """The reply to a stream: its head, messages, and an end that says how it went."""
+
+    def __init__(self, codec: Codec, headers: Headers, send: Send, request_id: str) -> None:
+        self._send = send
+        self._gzip = incoming.accepts_gzip(headers.get("connect-accept-encoding", ""))
+        self._begun = False
+        self._headers = [
+            ("content-type", f"application/connect+{codec.name}"),
+            (incoming.REQUEST_ID, request_id),
+        ]
+        if self._gzip:
+            self._headers.append(("connect-content-encoding", incoming.GZIP))
+
+    async def begin(self, metadata: Any = ()) -> None:
+        """Send the head, with metadata of the call."""
+        if self._begun:
+            return
+        self._begun = True
+        headers = [*self._headers, *incoming.added(metadata, "")]
+        start = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers],
+        }
+        await self._send(start)
+
+    async def message(self, data: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            ClientGone: The client reads nothing.
+        """
+        await self._envelope(0, data)
+
+    async def end(self, error: ConnectError | None, metadata: Any = ()) -> None:
+        """Send the end."""
+        told: dict[str, Any] = {}
+        if error is not None:
+            told["error"] = error.to_json()
+        for name, value in incoming.added(metadata, ""):
+            told.setdefault("metadata", {}).setdefault(name, []).append(value)
+        await self.begin()
+        await self._envelope(_END, json.dumps(told, ensure_ascii=False).encode(), more=False)
+
+    async def _envelope(self, flags: int, data: bytes, *, more: bool = True) -> None:
+        if self._gzip and len(data) >= COMPRESSED_FROM:
+            flags, data = flags | _PACKED, incoming.packed(data)
+        body = _HEAD.pack(flags, len(data)) + data
+        try:
+            async with asyncio.timeout(UNREAD_SECONDS):
+                await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        except TimeoutError:
+            raise incoming.ClientGone from None
+
+
+async def call_stream(
+    channels: DoorChannels,
+    method: DoorMethod,
+    codec: Codec,
+    headers: Headers,
+    receive: Receive,
+    reply: StreamReply,
+    share: incoming.Share,
+    request_id: str,
+) -> None:
+    """Make a call and send its replies and its end.
+
+    Raises:
+        ClientGone: The client has left.
+    """
+    call: Any = None
+    try:
+        incoming.check_version(
+            headers.get("connect-protocol-version"), "1", "Connect-Protocol-Version"
+        )
+        encoding = incoming.check_encoding(headers.get("connect-content-encoding", ""))
+        options = {
+            "timeout": incoming.timeout(headers, method.seconds),
+            "metadata": incoming.metadata(headers, request_id),
+        }
+        messages = _messages(receive, encoding, share)
+        with channels.stream():
+            if method.takes_stream:
+                call = channels.call(method)(**options)
+                await _send_all(call, method, codec, messages)
+            else:
+                request = await codec.request(method, await _only(messages))
+                call = channels.call(method)(request, **options)
+            async with Watched(call, method, receive):
+                await _pass_on(call, method, codec, reply)
+            trailers: Sequence[Any] = await call.trailing_metadata()
+    except ConnectError as error:
+        if call is not None:
+            call.cancel()
+        await reply.begin(error.leading)
+        await reply.end(error, error.trailing)
+    else:
+        await reply.end(None, trailers)
+
+
+async def _send_all(
+    call: Any, method: DoorMethod, codec: Codec, messages: AsyncIterator[bytes]
+) -> None:
+    """Send the requests; a call that ends before all are sent says why when its reply is read."""
+    try:
+        async for data in messages:
+            await call.write(await codec.request(method, data))
+        await call.done_writing()
+    except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
+        # What is left of the body is read, so that the client sees the answer.
+        with suppress(ConnectError):
+            async for _ in messages:
+                pass
+    except BaseException:
+        call.cancel()
+        raise
+
+
+async def _pass_on(call: Any, method: DoorMethod, codec: Codec, reply: StreamReply) -> None:
+    if not method.gives_stream:
+        data = await codec.reply(method, await call)
+        await reply.begin(await call.initial_metadata())
+        await reply.message(data)
+        return
+    await reply.begin(await call.initial_metadata())
+    async for each in call:
+        await reply.message(await codec.reply(method, each))
+
+
+async def _only(messages: AsyncIterator[bytes]) -> bytes:
+    """The one request of a call that takes one."""
+    found: bytes | None = None
+    async for each in messages:
+        if found is not None:
+            raise _takes_one("more")
+        found = each
+    if found is None:
+        raise _takes_one("none")
+    return found
+
+
+def _takes_one(got: str) -> ConnectError:
+    return ConnectError("unimplemented", f"this call takes one request in an envelope, got {got}")
+
+
+async def _messages(receive: Receive, encoding: str, share: incoming.Share) -> AsyncIterator[bytes]:
+    """The messages in the envelopes of a body, as they arrive.
+
+    Raises:
+        ClientGone: The client has left.
+        ConnectError: The body does not consist of envelopes, or one is too large.
+    """
+    waiting = bytearray()
+    async for chunk in incoming.chunks(receive):
+        share.grow(len(chunk))
+        waiting += chunk
+        while len(waiting) >= _HEAD.size:
+            flags, size = _HEAD.unpack_from(waiting)
+            if flags & ~_PACKED or (flags and encoding == incoming.IDENTITY):
+                raise _no_envelope(flags)
+            if size > incoming.MAX_BODY_BYTES:
+                raise incoming.too_large()
+            if len(waiting) < _HEAD.size + size:
+                break
+            data = bytes(waiting[_HEAD.size : _HEAD.size + size])
+            del waiting[: _HEAD.size + size]
+            others = share.held - len(data)
+            yield incoming.unpacked(data, encoding if flags else incoming.IDENTITY, share)
+            share.shrink(share.held - others)
+    if waiting:
+        raise _no_envelope(0)
+
+
+def _no_envelope(flags: int) -> ConnectError:
+    told = (
+        "the body should consist of envelopes: a byte of flags, 0, the length of the message in"
+        " four bytes, and the message"
+    )
+    if flags == _PACKED:
+        told = "a packed message needs the header Connect-Content-Encoding: gzip"
+    return invalid([Violation("request", told)], "UNDECODABLE_REQUEST")
+
 
 logger = logging.getLogger("hitherto.http")
 
