@@ -20,12 +20,11 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeVar, Unpack, overload
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.integrations import missing_package
+from hitherto_client.integrations import package_of
 from hitherto_client.integrations.forms import MessagesForm
 from hitherto_client.integrations.remembrance import (
     AsyncNotedStream,
@@ -40,7 +39,7 @@ from hitherto_client.integrations.remembrance import (
 from hitherto_client.memory_files import MemoryFileError, MemoryFiles
 from hitherto_client.words import Origin
 
-try:
+with package_of("anthropic"):
     from anthropic import (
         Anthropic,
         AsyncAnthropic,
@@ -55,8 +54,6 @@ try:
         ToolError,
     )
 
-except ImportError as error:
-    raise missing_package("anthropic", error) from error
 
 SyncClient = TypeVar("SyncClient", bound=Anthropic)
 AsyncClient = TypeVar("AsyncClient", bound=AsyncAnthropic)
@@ -164,14 +161,9 @@ class _Managed(_Helped, MessageStreamManager[Any]):
         self._stream = self._asked(block).__enter__()
         return self._stream
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         try:
-            self._manager.__exit__(exc_type, exc, exc_tb)
+            self._manager.__exit__(*error)
         finally:
             self._how.recollection.keep(self._how.chat, self._said())
 
@@ -185,24 +177,14 @@ class _AsyncManaged(_Helped, AsyncMessageStreamManager[Any]):
         self._stream = await self._asked(block).__aenter__()
         return self._stream
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         try:
-            await self._manager.__aexit__(exc_type, exc, exc_tb)
+            await self._manager.__aexit__(*error)
         finally:
             await self._how.recollection.keep(self._how.chat, self._said())
 
 
-class HithertoMemoryTool(BetaAbstractMemoryTool):
-    """The tool `memory_20250818` over a person's memory, for `tool_runner`.
-
-    The files are those of `MemoryFiles`.
-    """
-
+class _OverFiles:
     def __init__(
         self, memory: Hitherto, *, user: str, origin: Origin = "assistant", **options: Any
     ) -> None:
@@ -217,33 +199,32 @@ class HithertoMemoryTool(BetaAbstractMemoryTool):
         super().__init__(**options)
         self._files = MemoryFiles(memory, user=user, origin=origin)
 
+    def _run(self, command: Any) -> str:
+        try:
+            return self._files.run(command.to_dict())
+        except MemoryFileError as error:
+            # The runner tells the model.
+            raise ToolError(str(error)) from error
+
+
+class HithertoMemoryTool(_OverFiles, BetaAbstractMemoryTool):
+    """The tool `memory_20250818` over a person's memory, for `tool_runner`.
+
+    The files are those of `MemoryFiles`.
+    """
+
     def execute(self, command: Any) -> str:
         """Run one of the six commands."""
-        return _run(self._files, command)
+        return self._run(command)
 
     view = create = str_replace = insert = delete = rename = execute
 
 
-class AsyncHithertoMemoryTool(BetaAsyncAbstractMemoryTool):
+class AsyncHithertoMemoryTool(_OverFiles, BetaAsyncAbstractMemoryTool):
     """The same for `AsyncAnthropic`; the commands run in threads."""
-
-    def __init__(
-        self, memory: Hitherto, *, user: str, origin: Origin = "assistant", **options: Any
-    ) -> None:
-        """Offer a person's memory to a model; the arguments are those of `HithertoMemoryTool`."""
-        super().__init__(**options)
-        self._files = MemoryFiles(memory, user=user, origin=origin)
 
     async def execute(self, command: Any) -> str:
         """Run one of the six commands."""
-        return await asyncio.to_thread(_run, self._files, command)
+        return await asyncio.to_thread(self._run, command)
 
     view = create = str_replace = insert = delete = rename = execute
-
-
-def _run(files: MemoryFiles, command: Any) -> str:
-    try:
-        return files.run(command.to_dict())
-    except MemoryFileError as error:
-        # The runner tells the model.
-        raise ToolError(str(error)) from error

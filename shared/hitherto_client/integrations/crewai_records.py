@@ -18,16 +18,14 @@ import grpc
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.integrations import missing_package
+from hitherto_client.integrations import package_of
 from hitherto_client.integrations.exchange import storable
 from hitherto_client.results.memories import Memory
 from hitherto_client.results.search import SearchResult
 from hitherto_client.words import Origin
 
-try:
+with package_of("crewai"):
     from crewai.memory.types import MemoryRecord, ScopeInfo
-except ImportError as error:
-    raise missing_package("crewai", error) from error
 
 WEIGHTS = {
     **{"semantic": 1.0, "keyword": 1.0, "date": 0.4, "entity": 0.1},

@@ -15,9 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hitherto_client.batches import groups
 from hitherto_client.inputs import MessageInput
 from hitherto_client.words import Role
 
+_MOST_MESSAGES = 1_000
+_MESSAGE_BYTES = 512
+"""The most that an id, a name and keys add to a message."""
 MOST_BYTES = 60 * 1024
 """UTF-8 bytes of a message that is kept in one piece; the services take 64 KiB."""
 
@@ -55,6 +59,17 @@ def pieces(text: str, most: int = MOST_BYTES) -> Iterator[str]:
         if piece.strip():
             yield piece
         start = end
+
+
+def batched(messages: Iterable[MessageInput]) -> Iterator[list[MessageInput]]:
+    """The messages in batches that a call takes."""
+    return groups(messages, _size, _MOST_MESSAGES)
+
+
+def _size(message: MessageInput) -> int:
+    """The most bytes that a message takes in a request: a character of JSON may have four."""
+    metadata = str(message.get("metadata", ""))
+    return len(message["content"].encode()) + 4 * len(metadata) + _MESSAGE_BYTES
 
 
 _BEGIN = re.compile(r"<<<hitherto:memory ([0-9A-Za-z]{8,64}): ")

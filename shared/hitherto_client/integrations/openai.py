@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.integrations import missing_package
+from hitherto_client.integrations import package_of
 from hitherto_client.integrations.forms import ChatForm, ResponsesForm
 from hitherto_client.integrations.remembrance import (
     AsyncNotedStream,
@@ -25,10 +25,8 @@ from hitherto_client.integrations.remembrance import (
     remembrance_of,
 )
 
-try:
+with package_of("openai"):
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
-except ImportError as error:
-    raise missing_package("openai", error) from error
 
 OpenAIClient = TypeVar("OpenAIClient", bound=OpenAI)
 AsyncOpenAIClient = TypeVar("AsyncOpenAIClient", bound=AsyncOpenAI)

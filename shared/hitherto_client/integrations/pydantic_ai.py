@@ -20,20 +20,19 @@ from typing import Any
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import ModelExchange, Utterance, without_blocks
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import ModelExchange, Utterance, batched, without_blocks
 from hitherto_client.integrations.kept_items import (
     ItemReader,
     KeptItem,
     as_messages,
-    batched,
     check_kept,
 )
 from hitherto_client.integrations.recollection import Chat, Recollection
 from hitherto_client.tools import MCP_TOOLS, Toolbox
 from hitherto_client.words import Role
 
-try:
+with package_of("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import (
         ModelMessage,
@@ -51,8 +50,6 @@ try:
     from pydantic_ai.tools import AgentDepsT, RunContext, ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
     from pydantic_core import SchemaValidator, core_schema
-except ImportError as error:
-    raise missing_package("pydantic-ai", error) from error
 
 User = str | Callable[[RunContext[AgentDepsT]], str]
 """Whom the agent talks with, or what tells it of a run, such as `lambda run: run.deps.user`."""
@@ -319,7 +316,6 @@ def _utterances(messages: Iterable[ModelMessage], *, tools: bool = False) -> Ite
 
 
 def _kept(message: ModelMessage) -> Iterator[MessageInput]:
-    """A message as messages of a conversation."""
     if isinstance(message, ModelRequest) and message.instructions:
         # What was known then is no part of what was said, and may be forgotten since.
         message = replace(message, instructions=without_blocks(message.instructions))
@@ -329,7 +325,6 @@ def _kept(message: ModelMessage) -> Iterator[MessageInput]:
 
 
 def _message_of(item: KeptItem) -> ModelMessage:
-    """The message that is kept."""
     if item.value is not None:
         return ModelMessagesTypeAdapter.validate_python([item.value])[0]
     if item.message.role == "user":

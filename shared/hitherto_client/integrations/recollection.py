@@ -17,18 +17,14 @@ import grpc
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.batches import groups
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
+from hitherto_client.integrations.exchange import batched
 
 logger = logging.getLogger("hitherto_client")
 
 _MOST_WAITING = 1_000_000
 """Characters that wait for the service to come back; beyond that the oldest are given up."""
-_MOST_AT_ONCE = 1_000
-"""Messages of one call."""
-_MESSAGE_BYTES = 512
-"""The most that an id, a name and keys add to a message."""
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
 """The field of an invalid message."""
 _TRY_AGAIN = (
@@ -78,7 +74,7 @@ class WaitingMessages:
             chats = {there for there, _ in self._waiting}
             chosen = chat if chat in chats else self._waiting[0][0]
             here = [message for there, message in self._waiting if there == chosen]
-            messages = next(groups(here, _size, _MOST_AT_ONCE))
+            messages = next(batched(here))
             taken = {message["id"] for message in messages}
             self._waiting = [
                 (there, message)
@@ -118,10 +114,6 @@ class WaitingMessages:
         return True
 
 
-def _size(message: MessageInput) -> int:
-    return len(message["content"].encode()) + _MESSAGE_BYTES
-
-
 def _may_pass(error: Exception) -> bool:
     """Whether the same call may succeed later."""
     return (
@@ -154,7 +146,6 @@ class _Bounded:
         self._waiting = WaitingMessages()
 
     def _asked(self, chat: Chat, question: str) -> dict[str, Any]:
-        """The arguments of `get_context`."""
         return {
             "user": chat.user,
             "query": question,

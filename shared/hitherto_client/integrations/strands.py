@@ -23,13 +23,13 @@ from typing import Any
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.days import days_in, iso_day, zone_or_utc
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations import missing_package
+from hitherto_client.integrations import package_of
 from hitherto_client.integrations.exchange import Utterance, pieces, storable, text_of
 from hitherto_client.integrations.found_items import FoundItem, find
 from hitherto_client.integrations.recollection import Chat, Recollection
 from hitherto_client.words import Origin
 
-try:
+with package_of("strands"):
     from strands.memory import (
         AddMessagesContext,
         ExtractionConfig,
@@ -39,8 +39,6 @@ try:
         SearchOptions,
     )
     from strands.types.content import Message
-except ImportError as error:
-    raise missing_package("strands", error) from error
 
 _RESULTS = 10
 _DESCRIPTION = "What is known about the user, and what was said in all conversations with them."
