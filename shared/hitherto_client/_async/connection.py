@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import grpc
+from google.protobuf import message_factory
 
 from hitherto.v1.extraction_service_pb2_grpc import ExtractionServiceStub
 from hitherto.v1.maintenance_service_pb2_grpc import MaintenanceServiceStub
@@ -35,6 +36,7 @@ from hitherto_client.calls import (
     loop_of,
     with_idempotency_key,
 )
+from hitherto_client.declared import RPCS
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.target import Target
 
@@ -187,26 +189,21 @@ async def repeated(
         await asyncio.sleep(wait)
 
 
-Total = TypeVar("Total")
-
-
 async def stream(
     connection: AsyncConnection,
-    call: Any,
+    name: str,
     requests: Iterator[Any],
-    total: Total,
     *,
     progress: Callable[[Progress], None] | None,
     timeout: float,
     away: Callable[[HithertoCallError], None] | None = None,
-) -> Total:
+) -> Any:
     """Import items, and return the sum of the replies.
 
     Args:
         connection: To the services.
-        call: The stub's method, of a stream of requests and one reply.
+        name: The RPC, of a stream of requests and one reply.
         requests: An item each, with its idempotency key.
-        total: An empty reply, in which the replies are added up.
         progress: Called with the progress after every window.
         timeout: Seconds for each window, its retries included.
         away: Told how an attempt failed while a service that took a window is waited for.
@@ -217,6 +214,9 @@ async def stream(
     """
     target = connection.target
     retry = target.retry
+    stub, method = RPCS[name]
+    call = getattr(getattr(connection, stub), name)
+    total = message_factory.GetMessageClass(method.output_type)()
     hear: Callable[[HithertoCallError], None] | None = None
     for window in windows(requests):
 

@@ -136,9 +136,8 @@ class AsyncConversations(AsyncCalling):
         built = (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts)
         reply = await stream(
             self.connection,
-            self.connection.extraction.StreamTranscripts,
+            "StreamTranscripts",
             transcript_requests(built),
-            writing.StreamTranscriptsResponse(),
             progress=progress,
             timeout=timeout,
         )

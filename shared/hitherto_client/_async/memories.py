@@ -223,9 +223,8 @@ class AsyncMemories(AsyncCalling):
         built = (build(pb.SaveMemoryRequest, **memory) for memory in memories)
         reply = await stream(
             self.connection,
-            self.connection.memories.StreamMemories,
+            "StreamMemories",
             memory_requests(built),
-            pb.StreamMemoriesResponse(),
             progress=progress,
             timeout=timeout,
         )

@@ -6,7 +6,9 @@ import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, BinaryIO
+
 import grpc
+
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client._async.connection import repeated
@@ -19,13 +21,13 @@ from hitherto_client.export import (
     Receiver,
     write_whole,
 )
-from hitherto_client.results.privacy import (
+from hitherto_client.results.upkeep import (
+    AuditEvent,
     EraseReceipt,
     ExportManifest,
     ImportedUser,
     UserSettings,
 )
-from hitherto_client.results.upkeep import AuditEvent
 from hitherto_client.wire import build, read
 from hitherto_client.words import SecretHandling
 

@@ -137,9 +137,8 @@ class Conversations(Calling):
         built = (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts)
         reply = stream(
             self.connection,
-            self.connection.extraction.StreamTranscripts,
+            "StreamTranscripts",
             transcript_requests(built),
-            writing.StreamTranscriptsResponse(),
             progress=progress,
             timeout=timeout,
         )

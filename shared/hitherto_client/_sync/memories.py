@@ -224,9 +224,8 @@ class Memories(Calling):
         built = (build(pb.SaveMemoryRequest, **memory) for memory in memories)
         reply = stream(
             self.connection,
-            self.connection.memories.StreamMemories,
+            "StreamMemories",
             memory_requests(built),
-            pb.StreamMemoriesResponse(),
             progress=progress,
             timeout=timeout,
         )

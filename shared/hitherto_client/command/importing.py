@@ -8,7 +8,6 @@ from contextlib import closing
 from itertools import chain
 from typing import Any
 
-from hitherto.v1 import extraction_service_pb2, memory_service_pb2
 from hitherto_client import Hitherto
 from hitherto_client._sync.connection import stream
 from hitherto_client.batches import (
@@ -93,22 +92,14 @@ def _import(
         if first is None:
             return ""
         _show(bar, files)
-        every, connection = chain((first,), records), client.connection
-        how: tuple[Any, Iterator[Any], Any] = (
-            (
-                connection.memories.StreamMemories,
-                memory_requests(file.memories(every)),
-                memory_service_pb2.StreamMemoriesResponse(),
-            )
+        every = chain((first,), records)
+        how: tuple[str, Iterator[Any]] = (
+            ("StreamMemories", memory_requests(file.memories(every)))
             if file.kind == "memories"
-            else (
-                connection.extraction.StreamTranscripts,
-                transcript_requests(file.transcripts(every)),
-                extraction_service_pb2.StreamTranscriptsResponse(),
-            )
+            else ("StreamTranscripts", transcript_requests(file.transcripts(every)))
         )
         seconds = timeout or WINDOW_SECONDS
-        reply = stream(connection, *how, progress=progress, timeout=seconds, away=waits.fail)
+        reply = stream(client.connection, *how, progress=progress, timeout=seconds, away=waits.fail)
     file.known = reply.deduplicated_count if file.kind == "memories" else reply.known_count
     file.note_refused(reply.errors)
     return str(reply.consistency_token)
