@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, BinaryIO
-from google.protobuf import json_format
-from google.protobuf.descriptor import FieldDescriptor
-from hitherto.v1 import memory_service_pb2
-from hitherto_client.json_faults import UNREADABLE, faults
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-from hitherto.v1 import conversation_pb2
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
+
+from hitherto.v1 import conversation_pb2, memory_service_pb2
+from hitherto_client.json_faults import UNREADABLE, faults
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Longer lines are passed over; a transcript that is larger is better given as several."""

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,10 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-import socket
-from collections.abc import Mapping
-from dataclasses import dataclass
+
 import psutil
+
 from hitherto_client.target import DEFAULT_EXTRACTION, DEFAULT_RETRIEVAL
 
 _SERVING = re.compile(r"\bserving on port (\d+)")

@@ -18,15 +18,17 @@ from typing import Any
 import psutil
 from pydantic import ValidationError
 
-from hitherto_local.local_process import LocalProcess, complaint, stop
 from hitherto_local.starting import (
     CONSOLE,
     DRAIN_SECONDS,
     MCP,
+    LocalProcess,
     Part,
+    complaint,
     environment_for,
     metrics_of,
     parts,
+    stop,
     taken_by,
 )
 from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed, find_running

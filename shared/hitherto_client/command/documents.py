@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
-from hitherto.v1 import conversation_pb2
+
+from hitherto.v1 import conversation_pb2, document_pb2, job_pb2
+from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_client._sync.privacy import CLEAR_SECONDS
-from hitherto_client.command.options import YES, Switch
-from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc
+from hitherto_client.batches import MAX_BYTES, groups
+from hitherto_client.command.jobs import exit_code, follow, show_jobs
+from hitherto_client.command.options import YES, Argument, Switch, connect, read_text, wait
+from hitherto_client.command.output import OK, Output, UsageError
+from hitherto_client.command.progress import if_stopped
+from hitherto_client.command.rpc import CONSISTENCY, USER, Command, CommandGroup, Option, Rpc, of
 from hitherto_client.command.show import (
     Column,
     CountsLine,
+    OneRecord,
     Pair,
     Rows,
+    day,
     nothing,
     show_record,
     show_rows,
     word_of,
 )
-import argparse
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
-from hitherto.v1 import document_pb2, job_pb2
-from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_client.batches import MAX_BYTES, groups
-from hitherto_client.command.jobs import exit_code, follow, show_jobs
-from hitherto_client.command.options import Argument, connect, read_text, wait
-from hitherto_client.command.output import OK, Output, UsageError
-from hitherto_client.command.progress import if_stopped
-from hitherto_client.command.rpc import CONSISTENCY, USER, Command, CommandGroup, Option, Rpc, of
-from hitherto_client.command.show import Column, CountsLine, OneRecord, Rows, day
-from hitherto_client.records import fill, parse_object
+from hitherto_client.transcripts import fill, parse_object
 from hitherto_client.wire import build
 
 _ROLES = conversation_pb2.Role.DESCRIPTOR

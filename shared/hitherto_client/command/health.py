@@ -1,21 +1,17 @@
-"""`hitherto up`, `down`, `demo`, `health` and `doctor`: Hitherto on one's own machine, and its state."""
+"""`hitherto up`, `down`, `demo`, `health`, `doctor`: Hitherto on this machine, and its state."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from hitherto_client.command.options import Argument, Switch
-from hitherto_client.command.output import FAILED, OK, Output, UsageError
-from hitherto_client.command.rpc import Command
-import argparse
-from dataclasses import asdict
-from importlib import import_module
+
 from hitherto_client.command.local_database import server_packages
-from hitherto_client.command.options import connect
-from hitherto_client.command.output import FAILED, OK, UNREACHABLE, Output
+from hitherto_client.command.options import Argument, Switch, connect
+from hitherto_client.command.output import FAILED, OK, UNREACHABLE, Output, UsageError
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.results import Health

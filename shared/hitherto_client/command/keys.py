@@ -1,27 +1,22 @@
 """`hitherto keys` and `audit`, which work on the database itself: its login is the credential.
 
 No service hands out credentials, so whoever may reach the database decides. The server's packages
-that this needs are imported when it runs."""
+that this needs are imported when it runs.
+"""
 
 from __future__ import annotations
 
 import argparse
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
-from hitherto_client.command.local_database import on_database
-from hitherto_client.command.options import Argument, Repeated, natural
-from hitherto_client.command.output import FAILED, OK, Output, UsageError
-from hitherto_client.command.rpc import Command, CommandGroup
-from hitherto_client.command.show import Column, show_rows
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
 from hitherto.v1 import privacy_pb2
 from hitherto_client.command.local_database import on_database, server_packages
-from hitherto_client.command.options import Argument, Repeated
+from hitherto_client.command.options import Argument, Repeated, natural
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Column, Rows, show_rows
@@ -32,8 +27,7 @@ if TYPE_CHECKING:
 
 _SCOPES = ("read", "write", "maintenance", "admin")
 _CAPABILITIES = ("profiles.manage",)
-_MAX_DEPARTMENTS = 100
-_MAX_USERS = 100
+_MAX_LABELS = 100
 _MAX_DAYS = 36_500
 _MAX_NAME = 256
 _MAX_TENANT = 128
@@ -47,12 +41,10 @@ def _create(options: argparse.Namespace, output: Output) -> int:
     _check_label("--tenant", options.tenant, _MAX_TENANT)
     if options.user is not None:
         _check_label("--user", options.user)
-    user_ids = _for_users(options)
-    departments = sorted(set(options.departments))
-    for department in departments:
-        _check_label("--department", department)
-    if len(departments) > _MAX_DEPARTMENTS:
-        raise UsageError(f"--department may be given at most {_MAX_DEPARTMENTS} times")
+    user_ids = _labels("--for-user", options.for_users) or None
+    if user_ids and options.user is not None:
+        raise UsageError("--user is for a person's key and --for-user for a service's: give one")
+    departments = _labels("--department", options.departments)
     fields: dict[str, Any] = {
         "tenant_id": options.tenant,
         "name": options.name,
@@ -65,12 +57,7 @@ def _create(options: argparse.Namespace, output: Output) -> int:
         "expires_at": datetime.now(UTC) + timedelta(days=days) if days else None,
     }
 
-    async def work(connection: Connection) -> str:
-        from hitherto_shared.auth.api_keys import create_key  # noqa: PLC0415
-
-        return await create_key(connection, **fields)
-
-    key = on_database(work)
+    key: str = _on_keys("create_key", **fields)
     output.result({"key": key, "key_id": _id_of(key), **fields}, lambda: _show_key(output, key))
     return OK
 
@@ -81,12 +68,7 @@ def _show_key(output: Output, key: str) -> None:
 
 
 def _list_keys(options: argparse.Namespace, output: Output) -> int:
-    async def work(connection: Connection) -> list[ApiKey]:
-        from hitherto_shared.auth.api_keys import list_keys  # noqa: PLC0415
-
-        return await list_keys(connection, tenant_id=options.tenant)
-
-    keys = on_database(work)
+    keys: list[ApiKey] = _on_keys("list_keys", tenant_id=options.tenant)
     if output.as_json:
         told = [asdict(key) for key in keys]
         for key in told:
@@ -101,13 +83,7 @@ def _list_keys(options: argparse.Namespace, output: Output) -> int:
 
 def _revoke(options: argparse.Namespace, output: Output) -> int:
     key_id = _id_of(options.key_id)
-
-    async def work(connection: Connection) -> bool:
-        from hitherto_shared.auth.api_keys import revoke_key  # noqa: PLC0415
-
-        return await revoke_key(connection, tenant_id=options.tenant, key_id=key_id)
-
-    if not on_database(work):
+    if not _on_keys("revoke_key", tenant_id=options.tenant, key_id=key_id):
         output.error(
             f"the tenant {options.tenant} has no key {key_id} in force: see `hitherto keys list`"
         )
@@ -116,23 +92,30 @@ def _revoke(options: argparse.Namespace, output: Output) -> int:
     return OK
 
 
+def _on_keys(function: str, **fields: Any) -> Any:
+    """What a function of `hitherto_shared.auth.api_keys` returns."""
+
+    async def work(connection: Connection) -> Any:
+        from hitherto_shared.auth import api_keys  # noqa: PLC0415
+
+        return await getattr(api_keys, function)(connection, **fields)
+
+    return on_database(work)
+
+
 def _check_label(flag: str, text: str, most: int = _MAX_NAME) -> None:
     if not text.strip() or not text.isprintable() or len(text) > most:
         raise UsageError(f"{flag} should be 1 to {most} printable characters")
 
 
-def _for_users(options: argparse.Namespace) -> list[str] | None:
-    """The users of --for-user, each once as it is stored; None without the option."""
-    if not options.for_users:
-        return None
-    if options.user is not None:
-        raise UsageError("--user is for a person's key and --for-user for a service's: give one")
-    for user in options.for_users:
-        _check_label("--for-user", user)
-    user_ids = sorted({unicodedata.normalize("NFC", user) for user in options.for_users})
-    if len(user_ids) > _MAX_USERS:
-        raise UsageError(f"--for-user may be given at most {_MAX_USERS} times")
-    return user_ids
+def _labels(flag: str, given: Sequence[str]) -> list[str]:
+    """Users or departments, each once as it is stored."""
+    for each in given:
+        _check_label(flag, each)
+    labels = sorted({unicodedata.normalize("NFC", each) for each in given})
+    if len(labels) > _MAX_LABELS:
+        raise UsageError(f"{flag} may be given at most {_MAX_LABELS} times")
+    return labels
 
 
 def _id_of(text: str) -> str:

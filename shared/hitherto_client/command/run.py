@@ -15,9 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from hitherto_client.command import (
-    audit,
     changes,
-    conversations,
     curation,
     documents,
     export,
@@ -26,7 +24,6 @@ from hitherto_client.command import (
     jobs,
     keys,
     learning,
-    local,
     memories,
     privacy,
     profiles,
@@ -58,7 +55,7 @@ _ASKED = 2
 """Interrupts that ask the command to end; the next one ends it."""
 
 _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
-    "Here": local.COMMANDS,
+    "Here": health.HERE,
     "Submit": (
         *submit.COMMANDS,
         *learning.COMMANDS,
@@ -71,11 +68,11 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
         *memories.COMMANDS,
         *memories.WHY,
         *profiles.COMMANDS,
-        *conversations.COMMANDS,
+        *documents.CONVERSATIONS,
         *memories.HISTORY,
     ),
     "Change by hand": curation.COMMANDS,
-    "Privacy": (*privacy.SETTINGS, *export.COMMANDS, *privacy.ERASURE, *audit.COMMANDS),
+    "Privacy": (*privacy.SETTINGS, *export.COMMANDS, *privacy.ERASURE, *keys.AUDIT),
     "Working memory": sessions.COMMANDS,
     "Knowledge": documents.COMMANDS,
     "Changes": changes.COMMANDS,
@@ -83,7 +80,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Web pages": serving.CONSOLE,
     "Over HTTP": serving.HTTP,
     "Language models": serving.MCP,
-    "Installation": (*health.COMMANDS, *keys.COMMANDS),
+    "Installation": (*health.COMMANDS, *keys.KEYS),
 }
 
 

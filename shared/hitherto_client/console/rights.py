@@ -1,22 +1,23 @@
 """What a credential may see and do, found out by asking the services; and which these are.
 
 No call tells a credential's rights. Each question here is a call that changes nothing: a read, or a
-write without the field that it requires, which is refused either for that or for the missing right."""
+write without the field that it requires, which is refused either for that or for the missing right.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
+import os
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
 import grpc
+
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.errors import HithertoCallError
-import os
-from dataclasses import dataclass, replace
-from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.target import find_endpoints
 
 _NOBODY = "nobody (asked by the console)"

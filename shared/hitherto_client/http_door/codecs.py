@@ -22,7 +22,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from hitherto_client.errors import Violation
 from hitherto_client.http_door.channels import DoorMethod
 from hitherto_client.http_door.connect_error import ConnectError, invalid, refusal
-from hitherto_client.json_faults import UNREADABLE, faults, is_unicode, misread
+from hitherto_client.json_faults import UNREADABLE, faults, is_unicode
 
 MAX_ELEMENTS = 250_000
 """Values in one request, as in the services: a few bytes of JSON become a hundred in memory."""
@@ -46,7 +46,7 @@ def read_request(kind: Any, body: bytes) -> Any:
     if not isinstance(given, dict):
         raise _undecodable("a request is a JSON object, in braces")
     request = kind()
-    others = misread(kind.DESCRIPTOR, given)
+    others = faults(kind.DESCRIPTOR, given, misread=True)
     masks = {
         name: field
         for name, field in _masks(kind.DESCRIPTOR).items()

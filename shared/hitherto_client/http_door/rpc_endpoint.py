@@ -2,7 +2,8 @@
 
 Unary calls have one request and one reply. Streams consist of messages in envelopes: a byte of
 flags, the length in four bytes, and the message. HTTP/1.1 is half-duplex: all requests come before
-the first reply."""
+the first reply.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +11,23 @@ import asyncio
 import base64
 import binascii
 import json
+import logging
 import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
+
 import grpc
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-from hitherto_client.errors import Violation
-from hitherto_client.http_door import incoming
-from hitherto_client.http_door.channels import DoorChannels, DoorMethod, Watched
-from hitherto_client.http_door.codecs import Codec
-from hitherto_client.http_door.connect_error import ConnectError, invalid
-import logging
-from collections.abc import Mapping
-from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
-from hitherto_client.http_door.channels import DoorChannels, DoorMethod, what_exists
+
+from hitherto_client.errors import Violation
+from hitherto_client.http_door import incoming
+from hitherto_client.http_door.channels import DoorChannels, DoorMethod, Watched, what_exists
 from hitherto_client.http_door.codecs import Codec, JsonCodec
-from hitherto_client.http_door.connect_error import ConnectError
+from hitherto_client.http_door.connect_error import ConnectError, invalid
 from hitherto_client.http_door.incoming import REQUEST_ID, BodyRoom, ClientGone, request_id
 
 COMPRESSED_FROM = 1024

@@ -1,24 +1,21 @@
-"""Files and values of foreign exports: archives, JSON of any length, and what it turns out to be."""
+"""Files and values of foreign exports: archives, JSON of any length, and what it holds."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import lzma
+import math
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any
 
 _PIECE_CHARACTERS = 1 << 20
 _MOST_CHARACTERS = 32 << 20

@@ -2,25 +2,22 @@
 
 A file is what the services hold, written as lines. Rewriting one compares its lines with the new
 ones and makes the difference by the ordinary calls: a changed line corrects its memory, which keeps
-its earlier wording; a line that is gone forgets it, and RestoreMemory brings it back."""
+its earlier wording; a line that is gone forgets it, and RestoreMemory brings it back.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
+
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.results.conversations import Document
 from hitherto_client.results.memories import Memory, Profile
 from hitherto_client.words import MemoryType, Origin
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import get_args
-from hitherto_client.results.memories import Memory
-from hitherto_client.words import MemoryType
 
 SOURCE_TYPE = "memory-file"
 """The source type of the documents that hold free files."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from hitherto_client.words import SecretHandling
-from dataclasses import dataclass
-from datetime import datetime
-from hitherto_client.results.memories import Memory
-from hitherto_client.words import HistoryEventKind, MemoryStatus, WebhookDeliveryState
-from dataclasses import dataclass
-from datetime import datetime
+
 from hitherto_client.results.jobs import Job, Usage
+from hitherto_client.results.memories import Memory
+from hitherto_client.words import (
+    HistoryEventKind,
+    MemoryStatus,
+    SecretHandling,
+    WebhookDeliveryState,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class UserSettings:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import threading
-from typing import Any, Self
-import numpy as np
-from aiohttp import web
-from hitherto_shared.embeddings.protocol import Embedder
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from aiohttp import web
+
 from hitherto_client import Hitherto, HithertoCallError
 from hitherto_local.starting import LocalProcess, stop
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.lifeline import arguments
 from hitherto_shared.processes.held_signals import has_ended, signals_held
 
-_START_SECONDS = 30.0
+_MODEL_SECONDS = 30.0
 
 
 class DemoModelServer:
@@ -58,7 +60,7 @@ class DemoModelServer:
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(_START_SECONDS)
+            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(_MODEL_SECONDS)
         except BaseException:
             self.stop()
             raise
@@ -72,7 +74,7 @@ class DemoModelServer:
         if self._loop.is_closed():
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_START_SECONDS)
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_MODEL_SECONDS)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

@@ -7,17 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, get_args
+
 from starlette.responses import Response
+
 from hitherto_client.console.rendering import now
-from hitherto_client.console.visits import Visit, look
+from hitherto_client.console.visits import PAGE_SIZE, Visit, look
 from hitherto_client.days import first_moment, last_moment, local
 from hitherto_client.results import HistoryEvent, Memory
 from hitherto_client.words import MemoryStatus
-import asyncio
-from dataclasses import dataclass
-from starlette.responses import Response
-from hitherto_client.console.visits import PAGE_SIZE, Visit, look
-from hitherto_client.results import Memory
 
 _FIRST_DAY = date(1970, 1, 1)
 _MOST_MEMORIES = 2_000
@@ -130,9 +127,6 @@ async def _profile_events(visit: Visit, begins: datetime, ends: datetime) -> lis
     return found
 
 
-ROUTES = (look("/changes", _changes),)
-
-
 _MOST_READ = 2_000
 """Memories that are looked through for uncertain ones: no call lists these alone."""
 _MOST_SHOWN = 50
@@ -202,4 +196,4 @@ async def _with(
     ]
 
 
-ROUTES = (look("/review", _review),)
+ROUTES = (look("/changes", _changes), look("/review", _review))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import get_args
-from starlette.responses import Response
-from hitherto_client.console.failures import Failure
-from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
-from hitherto_client.results import Message
-from hitherto_client.words import Outcome
 from datetime import datetime
+from typing import get_args
+
 from starlette.responses import Response
+
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import FieldRefused
 from hitherto_client.console.rendering import now
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.inputs import DocumentInput
+from hitherto_client.results import Message
+from hitherto_client.words import Outcome
 
 _OUTCOMES: tuple[str, ...] = get_args(Outcome)
 _FEW_MESSAGES = 50
@@ -59,13 +58,6 @@ async def _conversation(visit: Visit) -> Response:
 async def _delete_conversation(visit: Visit) -> Response:
     await visit.client.delete_conversation(visit.user, visit.form.text("id"))
     return visit.go("/conversations", "The conversation is deleted. What was learnt from it stays.")
-
-
-ROUTES = (
-    look("/conversations", _conversations),
-    look("/conversation", _conversation),
-    change("/conversation/delete", _delete_conversation),
-)
 
 
 SOURCE_TYPE = "console"
@@ -150,6 +142,9 @@ async def _save(visit: Visit) -> Response:
 
 
 ROUTES = (
+    look("/conversations", _conversations),
+    look("/conversation", _conversation),
+    change("/conversation/delete", _delete_conversation),
     look("/documents", _documents),
     look("/documents/new", _new),
     change("/documents/new", or_again(_save, _new)),
