@@ -14,10 +14,10 @@ from hitherto_client._async.calling import AsyncPages
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.calling import Pages
 from hitherto_client._sync.client import Hitherto
+from hitherto_client.batches import Progress
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.export import ExportBroken, Received
-from hitherto_client.streams import Progress
 
 __all__ = [
     "AsyncHitherto",

@@ -137,7 +137,6 @@ class DeclaredMethod:
         return request, getattr(about, "user_id", ""), timeout
 
     def _paths(self, name: str, value: Any) -> list[str]:
-        """The paths of a changed field."""
         return paths_in(name, value) if self._by_key and isinstance(value, Mapping) else [name]
 
     @cached_property
@@ -157,6 +156,8 @@ class DeclaredMethod:
     @cached_property
     def answered(self) -> Callable[[Any], Any]:
         """Makes what the method returns of a reply."""
+        if self._returned is type(None):
+            return lambda reply: None
         if not self._answer:
             return lambda reply: read(self.kind, reply)
         field = self._reply.fields_by_name[self._answer]

@@ -50,7 +50,9 @@ _TIME = re.compile(
 _DURATION = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,9})?s")
 
 
-def faults(kind: Any, given: Any, path: str = "", *, more: bool = False) -> Iterator[Violation]:
+def faults(
+    kind: Any, given: Any, path: str = "", *, more: bool = False, misread: bool = False
+) -> Iterator[Violation]:
     """What is wrong with the JSON of a message of our own.
 
     Args:
@@ -58,56 +60,63 @@ def faults(kind: Any, given: Any, path: str = "", *, more: bool = False) -> Iter
         given: The parsed JSON.
         path: The place of the message in the request.
         more: Whether it may have keys that are no fields.
+        misread: Whether protobuf reads it. Only what it takes for something else is then told:
+            values of other types, and fields under both of their names, of which it takes either.
     """
     if not isinstance(given, dict):
-        yield Violation(path or "request", f"should be an object, and is {_called(given)}")
-        return
-    known = _named(kind)
-    for name, value in given.items():
-        place = _place(path, name)
-        field = known.get(name)
-        if field is None:
-            if not more:
-                yield Violation(place, _unknown(kind, name))
-        elif value is not None:
-            yield from _faults_of_field(field, value, place, name, more)
-    yield from _chosen_twice(kind, given, path)
-
-
-def misread(kind: Any, given: Any, path: str = "") -> Iterator[Violation]:
-    """What protobuf reads without a word, and as something else than was written.
-
-    Those are values of other types, and fields under both of their names, of which it takes either.
-    """
-    if not isinstance(given, dict):
+        if not misread:
+            yield Violation(path or "request", f"should be an object, and is {_called(given)}")
         return
     known = _named(kind)
     names: dict[int, str] = {}
     for name, value in given.items():
+        place = _place(path, name)
         field = known.get(name)
         if field is None:
+            if not (more or misread):
+                yield Violation(place, _unknown(kind, name))
             continue
-        place = _place(path, name)
         if (first := names.setdefault(field.number, name)) != name:
             yield Violation(place, f"cannot be given together with {first}")
-        each: Any
-        if not field.is_repeated:
-            yield from _misread_value(field, value, place)
-        elif isinstance(value, list):
-            for number, each in enumerate(value):
-                yield from _misread_value(field, each, f"{place}[{number}]")
-        elif isinstance(value, dict) and _is_map(field):
-            of = field.message_type.fields_by_name["value"]
-            for key, each in value.items():
-                yield from _misread_value(of, each, _place(place, key))
+        if value is not None:
+            yield from _faults_of_field(field, value, place, name, more=more, misread=misread)
+    if not misread:
+        yield from _chosen_twice(kind, given, path)
 
 
-def _misread_value(field: Any, value: Any, place: str) -> Iterator[Violation]:
-    inner = field.message_type
+def _faults_of_field(
+    field: Any, value: Any, place: str, name: str, **how: bool
+) -> Iterator[Violation]:
+    if not field.is_repeated:
+        yield from _faults_of_value(field, field, value, place, {name: value}, **how)
+        return
+    each: Any
+    is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+    wanted: Any
+    wanted, called = (dict, "an object") if is_map else (list, "a list")
+    if not isinstance(value, wanted):
+        if not how["misread"]:
+            yield Violation(place, f"should be {called}, and is {_called(value)}")
+    elif is_map:
+        of = field.message_type.fields_by_name["value"]
+        for key, each in value.items():
+            whole = {name: {key: each}}
+            yield from _faults_of_value(field, of, each, _place(place, key), whole, **how)
+    else:
+        for number, each in enumerate(value):
+            at = f"{place}[{number}]"
+            yield from _faults_of_value(field, field, each, at, {name: [each]}, **how)
+
+
+def _faults_of_value(
+    field: Any, of: Any, value: Any, place: str, whole: dict[str, Any], **how: bool
+) -> Iterator[Violation]:
+    """Of a value of the type of `of`, which stands alone in the JSON `whole` of `field`."""
+    inner = of.message_type
     if inner is not None and not inner.full_name.startswith("google.protobuf."):
-        yield from misread(inner, value, place)
-    elif _is_other(field, value):
-        yield Violation(place, _expected(field, value))
+        yield from faults(inner, value, place, **how)
+    elif _is_other(of, value) or not (how["misread"] or _is_read(field, whole)):
+        yield Violation(place, _expected(of, value))
 
 
 def _is_other(field: Any, value: Any) -> bool:
@@ -135,45 +144,6 @@ def _is_other_text(field: Any, value: str) -> bool:
 def _named(kind: Any) -> dict[str, Any]:
     """The fields of a message by either of their names."""
     return {field.json_name: field for field in kind.fields} | dict(kind.fields_by_name)
-
-
-def _is_map(field: Any) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
-def _faults_of_field(
-    field: Any, value: Any, place: str, name: str, more: bool
-) -> Iterator[Violation]:
-    if _is_map(field):
-        yield from _faults_of_map(field, value, place, name)
-    elif field.is_repeated:
-        if not isinstance(value, list):
-            yield Violation(place, f"should be a list, and is {_called(value)}")
-            return
-        for number, each in enumerate(value):
-            yield from _faults_of_value(field, each, f"{place}[{number}]", {name: [each]}, more)
-    else:
-        yield from _faults_of_value(field, value, place, {name: value}, more)
-
-
-def _faults_of_map(field: Any, value: Any, place: str, name: str) -> Iterator[Violation]:
-    if not isinstance(value, dict):
-        yield Violation(place, f"should be an object, and is {_called(value)}")
-        return
-    for key, each in value.items():
-        if not _is_read(field, {name: {key: each}}):
-            of = field.message_type.fields_by_name["value"]
-            yield Violation(_place(place, key), _expected(of, each))
-
-
-def _faults_of_value(
-    field: Any, value: Any, place: str, whole: dict[str, Any], more: bool
-) -> Iterator[Violation]:
-    inner = field.message_type
-    if inner is not None and not inner.full_name.startswith("google.protobuf."):
-        yield from faults(inner, value, place, more=more)
-    elif not _is_read(field, whole):
-        yield Violation(place, _expected(field, value))
 
 
 def _is_read(field: Any, given: dict[str, Any]) -> bool:

@@ -4,6 +4,6 @@
     hitherto down    ends what `up` started
     hitherto demo    learns from sample conversations, and shows the result
 
-`local_process` is one started process, `starting` and `supervision` keep several together,
+`starting` says which processes there are, and starts and ends one, `up` keeps several together,
 `state_file` tells another terminal what runs, `web` is the process that browsers reach.
 """

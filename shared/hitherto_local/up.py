@@ -1,4 +1,4 @@
-"""`hitherto up`: everything of one installation in one terminal, and nothing left after it."""
+"""`hitherto up`, everything of one installation in one terminal, and `hitherto down`, its end."""
 
 from __future__ import annotations
 
@@ -10,23 +10,30 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
-from hitherto_local.local_process import LocalProcess, complaint, stop
+import psutil
+from pydantic import ValidationError
+
 from hitherto_local.starting import (
     CONSOLE,
     DRAIN_SECONDS,
     MCP,
+    LocalProcess,
     Part,
+    complaint,
     environment_for,
     metrics_of,
     parts,
+    stop,
     taken_by,
 )
-from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed
-from hitherto_shared.config import SharedSettings
+from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed, find_running
+from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.lifeline import arguments
@@ -42,8 +49,8 @@ _MOST_SAID = 1_000
 Say = Callable[[str], None]
 
 
-class NotStarted(Exception):
-    """It does not run; the message says why and what to do."""
+class LocalRefused(Exception):
+    """It cannot be done; the message says why and what to do."""
 
 
 class Endings:
@@ -106,7 +113,7 @@ class Up:
             False if a part ended by itself.
 
         Raises:
-            NotStarted: Nothing was started.
+            LocalRefused: Nothing was started.
         """
         try:
             with claimed(self._folder) as claim, self._endings.watched():
@@ -116,15 +123,15 @@ class Up:
                 self._say(f"starting on {self._folder} ({database}) …")
                 return self._keep(claim, ready)
         except AlreadyRunning as found:
-            raise NotStarted(_where(found.running, self._folder)) from None
+            raise LocalRefused(_where(found.running, self._folder)) from None
         except OSError as error:
-            raise NotStarted(f"{self._folder} cannot be used ({error.strerror})") from None
+            raise LocalRefused(f"{self._folder} cannot be used ({error.strerror})") from None
 
     def _require_free_ports(self) -> None:
         for part in self._parts:
             if (who := taken_by(part.listen)) is not None:
                 host, _, port = part.listen.rpartition(":")
-                raise NotStarted(
+                raise LocalRefused(
                     f"{part.listen} is taken by {who}: end it, or choose another address for the "
                     f"{part.name}, such as {part.variable}={host}:{int(port) + 10}"
                 )
@@ -308,3 +315,55 @@ def _where(running: UpState | None, folder: Path) -> str:
         f"{f' ({parts})' if parts else ''}; `hitherto down` ends it, and HITHERTO_DATA_DIR names "
         "another folder"
     )
+
+
+_END_SECONDS = 60.0
+
+
+def run_up(say: Callable[[str], None], ready: Callable[[dict[str, Any]], None]) -> bool:
+    """Run everything until somebody asks for the end; False if a part ended by itself.
+
+    `ready` is called with what runs, once everything serves.
+
+    Raises:
+        LocalRefused: Nothing was started.
+    """
+    if sys.platform == "win32":
+        raise LocalRefused("`hitherto up` needs Linux or macOS: start both services by themselves")
+    try:
+        up = Up(SharedSettings(), os.environ, say)
+        return up.run(lambda running: ready(asdict(running)))
+    except ValidationError as error:
+        raise LocalRefused(describe(error)) from None
+    except EmbeddedPostgresError as error:
+        raise LocalRefused(str(error)) from None
+
+
+def run_down(say: Callable[[str], None]) -> bool:
+    """End what runs on the data folder; False if nothing does.
+
+    Raises:
+        LocalRefused: It does not end, or belongs to another user.
+    """
+    try:
+        folder = SharedSettings().data_dir
+    except ValidationError as error:
+        raise LocalRefused(describe(error)) from None
+    running = find_running(folder)
+    process = running.process() if running else None
+    if running is None or process is None:
+        say(f"nothing runs on {folder}")
+        return False
+    try:
+        process.send_signal(signal.SIGTERM)
+        give_up = time.monotonic() + _END_SECONDS
+        while running.process() is not None and process.status() != psutil.STATUS_ZOMBIE:
+            if time.monotonic() > give_up:
+                raise LocalRefused(f"process {running.pid} has not ended in {_END_SECONDS:.0f} s")
+            time.sleep(_LOOK_SECONDS)
+    except psutil.NoSuchProcess:
+        pass
+    except psutil.AccessDenied:
+        raise LocalRefused(f"process {running.pid} belongs to another user") from None
+    say(f"ended process {running.pid}, which ran on {folder}")
+    return True

@@ -19,7 +19,7 @@ import pytest
 from google.protobuf import json_format
 
 from hitherto.v1 import retrieval_service_pb2
-from hitherto_client.http_door.pages import OPENAPI
+from hitherto_client.http_door.application import OPENAPI
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.doors import Caller, detail, door_over, envelope, opened

@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator, Iterable
 
 import grpc
 
-from hitherto.v1 import maintenance_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client.calls import countable
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.results.changes import NewWebhook, WatchedChanges, Webhook, WebhookDelivery
+from hitherto_client.results.upkeep import NewWebhook, WatchedChanges, Webhook, WebhookDelivery
 from hitherto_client.wire import build, read
 from hitherto_client.words import HistoryEventKind, WebhookDeliveryState
 
@@ -142,16 +141,11 @@ class AsyncWatching(AsyncCalling):
     ) -> AsyncPages[Webhook]:
         """The webhooks, oldest first."""
 
+    @rpc("DeleteWebhook")
     async def delete_webhook(
         self, webhook_id: str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> None:
         """Delete a webhook with its deliveries."""
-        request = build(
-            maintenance_service_pb2.DeleteWebhookRequest,
-            webhook_id=webhook_id,
-            idempotency_key=idempotency_key,
-        )
-        await self._write(self.connection.maintenance.DeleteWebhook, request, "", timeout)
 
     @pages("ListWebhookDeliveries")
     def webhook_deliveries(

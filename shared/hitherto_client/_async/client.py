@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from hitherto_client._async.changes import AsyncWatching
@@ -13,7 +12,7 @@ from hitherto_client._async.jobs import AsyncJobs
 from hitherto_client._async.memories import AsyncMemories
 from hitherto_client._async.privacy import AsyncPrivacy
 from hitherto_client._async.profiles import AsyncProfiles
-from hitherto_client._async.proofs import AsyncProofs
+from hitherto_client._async.reads import AsyncProofs
 from hitherto_client._async.upkeep import AsyncUpkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target
@@ -100,10 +99,5 @@ class AsyncHitherto(
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

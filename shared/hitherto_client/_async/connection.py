@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import grpc
+from google.protobuf import message_factory
 
 from hitherto.v1.extraction_service_pb2_grpc import ExtractionServiceStub
 from hitherto.v1.maintenance_service_pb2_grpc import MaintenanceServiceStub
@@ -20,7 +21,9 @@ from hitherto.v1.memory_service_pb2_grpc import MemoryServiceStub
 from hitherto.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from hitherto.v1.session_service_pb2_grpc import SessionServiceStub
+from hitherto_client.batches import Progress, settle, windows
 from hitherto_client.calls import (
+    CallSpan,
     Endpoint,
     Metadata,
     RetryPolicy,
@@ -28,13 +31,14 @@ from hitherto_client.calls import (
     check_loop,
     complete,
     countable,
+    current_span,
     default_seconds,
     loop_of,
     with_idempotency_key,
 )
+from hitherto_client.declared import RPCS
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.target import Target
-from hitherto_client.tracing import CallSpan, current_span
 
 Reply = TypeVar("Reply")
 
@@ -183,3 +187,47 @@ async def repeated(
             if wait is None or time.monotonic() + wait >= deadline:
                 raise error from raised
         await asyncio.sleep(wait)
+
+
+async def stream(
+    connection: AsyncConnection,
+    name: str,
+    requests: Iterator[Any],
+    *,
+    progress: Callable[[Progress], None] | None,
+    timeout: float,
+    away: Callable[[HithertoCallError], None] | None = None,
+) -> Any:
+    """Import items, and return the sum of the replies.
+
+    Args:
+        connection: To the services.
+        name: The RPC, of a stream of requests and one reply.
+        requests: An item each, with its idempotency key.
+        progress: Called with the progress after every window.
+        timeout: Seconds for each window, its retries included.
+        away: Told how an attempt failed while a service that took a window is waited for.
+
+    Raises:
+        HithertoCallError: A window was not taken whole, within the time; the first one, within the
+            attempts of the client too.
+    """
+    target = connection.target
+    retry = target.retry
+    stub, method = RPCS[name]
+    call = getattr(getattr(connection, stub), name)
+    total = message_factory.GetMessageClass(method.output_type)()
+    hear: Callable[[HithertoCallError], None] | None = None
+    for window in windows(requests):
+
+        def attempt(left: float, sent: list[Any] = window.requests) -> Any:
+            return call(iter(sent), timeout=left)
+
+        reply = await repeated(attempt, target.extraction, retry, timeout, failed=hear)
+        if retry.attempts > 1:
+            # A service that took a window comes back, if it goes: only the time bounds the wait.
+            retry, hear = retry.without_end(), away
+        made = settle(total, reply, window)
+        if progress is not None:
+            progress(made)
+    return total

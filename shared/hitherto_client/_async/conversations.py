@@ -10,8 +10,9 @@ from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
-from hitherto_client._async.imports import stream
+from hitherto_client._async.connection import stream
 from hitherto_client._async.privacy import CLEAR_SECONDS
+from hitherto_client.batches import WINDOW_SECONDS, Progress, transcript_requests
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -26,7 +27,6 @@ from hitherto_client.results.conversations import (
 )
 from hitherto_client.results.jobs import ImportedTranscripts, Job
 from hitherto_client.results.search import Preview
-from hitherto_client.streams import WINDOW_SECONDS, Progress, transcript_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Outcome
 
@@ -136,9 +136,8 @@ class AsyncConversations(AsyncCalling):
         built = (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts)
         reply = await stream(
             self.connection,
-            self.connection.extraction.StreamTranscripts,
+            "StreamTranscripts",
             transcript_requests(built),
-            writing.StreamTranscriptsResponse(),
             progress=progress,
             timeout=timeout,
         )

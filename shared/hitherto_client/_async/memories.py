@@ -8,11 +8,11 @@ from typing import Any
 
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling, rpc
-from hitherto_client._async.imports import stream
+from hitherto_client._async.connection import stream
+from hitherto_client.batches import WINDOW_SECONDS, Progress, memory_requests
 from hitherto_client.inputs import MemoryInput
 from hitherto_client.results.jobs import ImportedMemories
 from hitherto_client.results.memories import ChangedMemory, Feedback, Memory, SavedMemory
-from hitherto_client.streams import WINDOW_SECONDS, Progress, memory_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Confidence, MemorySource, MemoryType, Origin
 
@@ -223,9 +223,8 @@ class AsyncMemories(AsyncCalling):
         built = (build(pb.SaveMemoryRequest, **memory) for memory in memories)
         reply = await stream(
             self.connection,
-            self.connection.memories.StreamMemories,
+            "StreamMemories",
             memory_requests(built),
-            pb.StreamMemoriesResponse(),
             progress=progress,
             timeout=timeout,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from hitherto_client._sync.changes import Watching
@@ -14,7 +13,7 @@ from hitherto_client._sync.jobs import Jobs
 from hitherto_client._sync.memories import Memories
 from hitherto_client._sync.privacy import Privacy
 from hitherto_client._sync.profiles import Profiles
-from hitherto_client._sync.proofs import Proofs
+from hitherto_client._sync.reads import Proofs
 from hitherto_client._sync.upkeep import Upkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target
@@ -101,10 +100,5 @@ class Hitherto(
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -11,8 +11,9 @@ from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._sync.calling import Calling, Pages, pages, rpc
-from hitherto_client._sync.imports import stream
+from hitherto_client._sync.connection import stream
 from hitherto_client._sync.privacy import CLEAR_SECONDS
+from hitherto_client.batches import WINDOW_SECONDS, Progress, transcript_requests
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -27,7 +28,6 @@ from hitherto_client.results.conversations import (
 )
 from hitherto_client.results.jobs import ImportedTranscripts, Job
 from hitherto_client.results.search import Preview
-from hitherto_client.streams import WINDOW_SECONDS, Progress, transcript_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Outcome
 
@@ -137,9 +137,8 @@ class Conversations(Calling):
         built = (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts)
         reply = stream(
             self.connection,
-            self.connection.extraction.StreamTranscripts,
+            "StreamTranscripts",
             transcript_requests(built),
-            writing.StreamTranscriptsResponse(),
             progress=progress,
             timeout=timeout,
         )

@@ -22,13 +22,13 @@ from hitherto_client.export import (
     Receiver,
     write_whole,
 )
-from hitherto_client.results.privacy import (
+from hitherto_client.results.upkeep import (
+    AuditEvent,
     EraseReceipt,
     ExportManifest,
     ImportedUser,
     UserSettings,
 )
-from hitherto_client.results.upkeep import AuditEvent
 from hitherto_client.wire import build, read
 from hitherto_client.words import SecretHandling
 

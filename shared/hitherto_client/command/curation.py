@@ -205,6 +205,10 @@ def _feedback(options: argparse.Namespace, output: Output) -> int:
     return _FEEDBACK.run(options, output, **more)
 
 
+_DECISIONS = {
+    "approve": "approve it: it becomes active",
+    "reject": "reject it: it is forgotten",
+}
 _SENSITIVE = Argument(
     "--sensitive", "treat it as sensitive text", action=argparse.BooleanOptionalAction, default=None
 )
@@ -232,20 +236,10 @@ COMMANDS = (
         "List the memories in quarantine, or approve or reject one.",
         _REVIEW,
         OneOf(
-            Argument(
-                "--approve",
-                "approve it: it becomes active",
-                dest="decision",
-                action="store_const",
-                const="approve",
-            ),
-            Argument(
-                "--reject",
-                "reject it: it is forgotten",
-                dest="decision",
-                action="store_const",
-                const="reject",
-            ),
+            *(
+                Argument(f"--{word}", told, dest="decision", action="store_const", const=word)
+                for word, told in _DECISIONS.items()
+            )
         ),
         *PAGING,
         run=_review,

@@ -73,28 +73,22 @@ def _whole_or_nothing(file: Path, write: Callable[[BinaryIO], ExportManifest]) -
 
     A pipe or a device gets the data as they come: a file in its place would not reach its reader.
     """
-    if file.exists() and not file.is_file():
-        try:
+    try:
+        if file.exists() and not file.is_file():
             with file.open("wb") as there:
                 return write(there)
-        except OSError as error:
-            raise UsageError(f"cannot write {file}: {error.strerror}") from None
-    target = file.resolve()
-    try:
+        target = file.resolve()
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as into:
+                manifest = write(into)
+            Path(name).replace(target)
+        finally:
+            with suppress(FileNotFoundError):
+                Path(name).unlink()
+        return manifest
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None
-    draft = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as into:
-            manifest = write(into)
-        draft.replace(target)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from None
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
-    return manifest
 
 
 def restore(options: argparse.Namespace, output: Output) -> int:

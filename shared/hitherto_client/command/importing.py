@@ -8,25 +8,28 @@ from contextlib import closing
 from itertools import chain
 from typing import Any
 
-from hitherto.v1 import extraction_service_pb2, memory_service_pb2
 from hitherto_client import Hitherto
-from hitherto_client._sync.imports import stream
-from hitherto_client.command.cost import ImportPlan, left_out, prices
-from hitherto_client.command.export import EXPORTED, EXPORTED_TITLE, restore
-from hitherto_client.command.import_files import ImportedFile, shortened
-from hitherto_client.command.options import Argument, Switch, connect, moment, size_of
-from hitherto_client.command.output import FAILED, OK, Output, UsageError
-from hitherto_client.command.progress import Bar, if_stopped
-from hitherto_client.command.rpc import Command
-from hitherto_client.command.show import Column, show_rows
-from hitherto_client.command.waits import Waits, tell_if_away
-from hitherto_client.importers import FORMATS
-from hitherto_client.streams import (
+from hitherto_client._sync.connection import stream
+from hitherto_client.batches import (
     WINDOW_SECONDS,
     Progress,
     memory_requests,
     transcript_requests,
 )
+from hitherto_client.command.export import EXPORTED, EXPORTED_TITLE, restore
+from hitherto_client.command.import_files import (
+    ImportedFile,
+    ImportPlan,
+    left_out,
+    prices,
+    shortened,
+)
+from hitherto_client.command.options import Argument, Switch, connect, moment, size_of
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
+from hitherto_client.command.progress import Bar, Waits, if_stopped, tell_if_away
+from hitherto_client.command.rpc import Command
+from hitherto_client.command.show import Column, show_rows
+from hitherto_client.importers import FORMATS
 from hitherto_client.transcripts import Defaults
 
 _SHOWN_ERRORS = 20
@@ -95,22 +98,14 @@ def _import(
         if first is None:
             return ""
         _show(bar, files)
-        every, connection = chain((first,), records), client.connection
-        how: tuple[Any, Iterator[Any], Any] = (
-            (
-                connection.memories.StreamMemories,
-                memory_requests(file.memories(every)),
-                memory_service_pb2.StreamMemoriesResponse(),
-            )
+        every = chain((first,), records)
+        how: tuple[str, Iterator[Any]] = (
+            ("StreamMemories", memory_requests(file.memories(every)))
             if file.kind == "memories"
-            else (
-                connection.extraction.StreamTranscripts,
-                transcript_requests(file.transcripts(every)),
-                extraction_service_pb2.StreamTranscriptsResponse(),
-            )
+            else ("StreamTranscripts", transcript_requests(file.transcripts(every)))
         )
         seconds = timeout or WINDOW_SECONDS
-        reply = stream(connection, *how, progress=progress, timeout=seconds, away=waits.fail)
+        reply = stream(client.connection, *how, progress=progress, timeout=seconds, away=waits.fail)
     file.known = reply.deduplicated_count if file.kind == "memories" else reply.known_count
     file.note_refused(reply.errors)
     return str(reply.consistency_token)

@@ -18,10 +18,9 @@ from hitherto_client._sync.connection import Connection
 from hitherto_client._sync.jobs import FINAL, watch_job
 from hitherto_client.command.options import Argument, OneOf, connect
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
-from hitherto_client.command.progress import Bar, if_stopped
+from hitherto_client.command.progress import QUIET_SECONDS, Bar, Waits, if_stopped
 from hitherto_client.command.rpc import Command, Option, Rpc, given, of
 from hitherto_client.command.show import counted, dollars, word_of
-from hitherto_client.command.waits import QUIET_SECONDS, Waits
 from hitherto_client.errors import HithertoCallError
 
 _WATCHERS = 8

@@ -1,21 +1,26 @@
-"""`hitherto memories`, `memory` and `history`: what is remembered of a person, and its changes."""
+"""`hitherto memories`, `memory`, `why` and `history`: what is remembered, why, and its changes."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from google.protobuf import json_format
 
-from hitherto.v1 import history_pb2
+from hitherto.v1 import history_pb2, retrieval_service_pb2
+from hitherto_client import Hitherto
 from hitherto_client.command.learning import tell_waiting, waiting
 from hitherto_client.command.options import Argument, connect
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import FAILED, OK, Output
+from hitherto_client.command.progress import Waits
 from hitherto_client.command.rpc import CONSISTENCY, UNTIL, USER, Command, Option, Rpc
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, day, short
-from hitherto_client.command.waits import Waits
+from hitherto_client.days import iso_day, use_zone, zone_or_utc
+from hitherto_client.results import Message, Proof, SourceQuote
 
 FILTERS = (
     Option("--type", "types", "only memories of this type"),
@@ -123,7 +128,7 @@ def _value(value: Any) -> str:
     return short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 80)
 
 
-def _why(event: history_pb2.HistoryEvent) -> str:
+def _reasons(event: history_pb2.HistoryEvent) -> str:
     parts = [
         event.reason,
         event.job_id and f"job {event.job_id}",
@@ -140,7 +145,7 @@ _HISTORY = Rows(
         Column("what", "kind"),
         Column("change", change),
         Column("who", "actor"),
-        Column("why", _why),
+        Column("why", _reasons),
     ),
     "nothing has changed yet",
 )
@@ -187,5 +192,90 @@ HISTORY = (
         run=lambda options, output: (_OF_MEMORY if options.memory_id else _OF_PROFILE).run(
             options, output
         ),
+    ),
+)
+
+
+_AROUND = 160
+"""Characters of a neighbouring message."""
+
+
+def _prove(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        if options.consistency_token:
+            _read_after(client, options.user, options.consistency_token)
+        proof = client.why(options.user, options.id)
+        if proof is not None and not output.as_json:
+            use_zone(zone_or_utc(client.connection, options.user))
+    if proof is None:
+        output.error(
+            f"{options.user} has no memory {options.id}: see `hitherto memories "
+            f"{shlex.quote(options.user)}`"
+        )
+        return FAILED
+    output.result(asdict(proof), lambda: _show_proof(output, proof))
+    return OK
+
+
+def _read_after(client: Hitherto, user: str, token: str) -> None:
+    """Let the reads of a client see the write of a token from elsewhere.
+
+    Raises:
+        HithertoCallError: It is no token. (A client gives up those of its own that are none.)
+    """
+    client.connection.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(
+            user_id=user, page_size=1, consistency_token=token
+        )
+    )
+    client._tokens.note(user, token)
+
+
+def _show_proof(output: Output, proof: Proof) -> None:
+    memory = proof.memory
+    output.line(memory.content)
+    if memory.valid_to is not None:
+        output.line(f"  (true until {iso_day(memory.valid_to)})")
+    if not proof.quotes:
+        output.line("")
+        output.line(
+            f"saved directly, on the word of the {memory.origin}: no message stands behind it"
+        )
+    for quote in proof.quotes:
+        _show_quote(output, quote)
+    if len(memory.sources) > len(proof.quotes):
+        output.note(f"and {len(memory.sources) - len(proof.quotes)} more messages")
+    if memory.version > 1:
+        output.note(f"changed since: `hitherto history {shlex.quote(memory.user_id)} {memory.id}`")
+
+
+def _show_quote(output: Output, quote: SourceQuote) -> None:
+    said = quote.message
+    day = iso_day(said.created_at) if said and said.created_at else ""
+    about = f"“{quote.title}” ({quote.conversation_id})" if quote.title else quote.conversation_id
+    output.line("")
+    output.line(f"because of {day or 'a message'}, in {about}:")
+    if said is None:
+        output.line(f"  message {quote.message_id} is no longer stored, or cannot be read")
+        return
+    for mark, message in (("  ", quote.before), ("> ", said), ("  ", quote.after)):
+        if message is not None:
+            words = message.content if message is said else short(message.content, _AROUND)
+            output.line(f"{mark}{_speaker(message)}: {words}")
+
+
+def _speaker(message: Message) -> str:
+    return f"{message.name} ({message.role})" if message.name else message.role
+
+
+WHY = (
+    Command(
+        "why",
+        "Show the words that a memory rests on.",
+        None,
+        Argument("user", "whose memory", "USER"),
+        Argument("id", "which memory", "ID"),
+        Argument(CONSISTENCY.flag, CONSISTENCY.help, CONSISTENCY.metavar, default=""),
+        run=_prove,
     ),
 )

@@ -66,14 +66,21 @@ def read_text(name: str) -> str:
     Raises:
         UsageError: It cannot be read, or is not UTF-8.
     """
-    try:
+    with _reading(name):
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
         return raw.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         source = "standard input" if name == "-" else name
         raise UsageError(f"{source} is not UTF-8: save the file as UTF-8 text") from None
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
 
 
 @contextmanager
@@ -86,11 +93,9 @@ def open_file(name: str) -> Iterator[BinaryIO]:
     if name == "-":
         yield sys.stdin.buffer
         return
-    try:
+    with _reading(name):
         opened = gzip.open if name.endswith(GZIP) else open
         file = cast(BinaryIO, opened(name, "rb"))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
     with file:
         try:
             yield file
@@ -106,10 +111,8 @@ def size_of(name: str) -> int | None:
     """
     if name == "-" or name.endswith(GZIP):
         return None
-    try:
+    with _reading(name):
         return os.stat(name).st_size or None
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
 
 
 def moment(text: str) -> date | datetime:

@@ -15,31 +15,23 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from hitherto_client.command import (
-    audit,
     changes,
-    console,
-    conversations,
     curation,
     documents,
-    erase,
     export,
     health,
-    http,
     importing,
     jobs,
     keys,
     learning,
-    local,
-    mcp,
     memories,
+    privacy,
     profiles,
-    reembed,
     search,
+    serving,
     sessions,
-    settings,
     submit,
     upkeep,
-    why,
 )
 from hitherto_client.command.local_database import DatabaseUnusable
 from hitherto_client.command.output import (
@@ -63,7 +55,7 @@ _ASKED = 2
 """Interrupts that ask the command to end; the next one ends it."""
 
 _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
-    "Here": local.COMMANDS,
+    "Here": health.HERE,
     "Submit": (
         *submit.COMMANDS,
         *learning.COMMANDS,
@@ -74,21 +66,21 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Read": (
         *search.COMMANDS,
         *memories.COMMANDS,
-        *why.COMMANDS,
+        *memories.WHY,
         *profiles.COMMANDS,
-        *conversations.COMMANDS,
+        *documents.CONVERSATIONS,
         *memories.HISTORY,
     ),
     "Change by hand": curation.COMMANDS,
-    "Privacy": (*settings.COMMANDS, *export.COMMANDS, *erase.COMMANDS, *audit.COMMANDS),
+    "Privacy": (*privacy.SETTINGS, *export.COMMANDS, *privacy.ERASURE, *keys.AUDIT),
     "Working memory": sessions.COMMANDS,
     "Knowledge": documents.COMMANDS,
     "Changes": changes.COMMANDS,
-    "Upkeep": (*upkeep.COMMANDS, *reembed.COMMANDS, *upkeep.USAGE),
-    "Web pages": console.COMMANDS,
-    "Over HTTP": http.COMMANDS,
-    "Language models": mcp.COMMANDS,
-    "Installation": (*health.COMMANDS, *keys.COMMANDS),
+    "Upkeep": (*upkeep.COMMANDS, *upkeep.REEMBED, *upkeep.USAGE),
+    "Web pages": serving.CONSOLE,
+    "Over HTTP": serving.HTTP,
+    "Language models": serving.MCP,
+    "Installation": (*health.COMMANDS, *keys.KEYS),
 }
 
 

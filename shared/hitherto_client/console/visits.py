@@ -1,4 +1,4 @@
-"""One request of somebody who has signed in, and the routes that lead to pages."""
+"""One request of somebody who has signed in, its menu, and the routes that lead to pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from starlette.routing import Route
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.console.failures import Failure, explain
 from hitherto_client.console.fields import FieldRefused, Fields, read_address, read_form
-from hitherto_client.console.menu import MenuGroup, menu_for
 from hitherto_client.console.protection import comes_from_here
 from hitherto_client.console.rendering import render
 from hitherto_client.console.rights import Rights
@@ -25,6 +24,74 @@ from hitherto_client.console.second_person import to_second_person
 from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions, Notice
 from hitherto_client.days import use_zone
 from hitherto_client.errors import HithertoCallError
+
+_OF_A_PERSON = (
+    ("/memories", "Memories"),
+    ("/review", "To check"),
+    ("/changes", "What changed"),
+    ("/timeline", "Timeline"),
+    ("/conversations", "Conversations"),
+    ("/documents", "Documents"),
+    ("/profile", "Profile"),
+    ("/told", "What the assistant is told"),
+    ("/settings", "Settings"),
+    ("/data", "Export and erase"),
+)
+_ELSEWHERE = {"/conversation": "/conversations"}
+"""Pages that do not lie below the entry of the menu that they belong to."""
+
+
+@dataclass(frozen=True, slots=True)
+class MenuEntry:
+    """A page that one may go to."""
+
+    text: str
+    address: str
+    is_here: bool
+    """It is open, or a page below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MenuGroup:
+    """Pages about one person, or about everybody."""
+
+    title: str
+    entries: tuple[MenuEntry, ...]
+
+
+def menu_for(rights: Rights, user: str, here: str, link: Callable[..., str]) -> list[MenuGroup]:
+    """The menu of a page.
+
+    `user` is the person whose data the page shows, `here` the path of the page, and `link` makes
+    the address of a page about that person.
+    """
+    here = _ELSEWHERE.get(here, here)
+
+    def entry(path: str, text: str, **fields: str) -> MenuEntry:
+        is_here = here == path or here.startswith(f"{path}/")
+        return MenuEntry(text, link(path, **fields), is_here)
+
+    groups = []
+    if user:
+        groups.append(MenuGroup(user, tuple(entry(*page) for page in _OF_A_PERSON)))
+    title = "Work" if rights.person else "Everybody"
+    shared = tuple(entry(*page, user="") for page in _shared(rights))
+    return [*groups, MenuGroup(title, shared)] if shared else groups
+
+
+def _shared(rights: Rights) -> list[tuple[str, str]]:
+    """The pages that are about nobody in particular."""
+    pages = []
+    if not rights.person:
+        pages.append(("/people", "People"))
+    if rights.everybody or rights.person:
+        pages.append(("/jobs", "Jobs"))
+    if rights.maintenance and rights.everybody:
+        pages += [("/usage", "Usage"), ("/schedules", "Schedules")]
+    if rights.admin and rights.everybody:
+        pages.append(("/audit", "Audit log"))
+    return pages
+
 
 SESSION_COOKIE = "hitherto_console"
 SIGN_IN = "/sign-in"

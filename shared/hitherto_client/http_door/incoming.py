@@ -155,7 +155,7 @@ class BodyRoom:
     """Bounds the memory of bodies that are read, whoever sends them."""
 
     def __init__(self) -> None:
-        self._held = 0
+        self.held = 0
 
     @contextmanager
     def share(self) -> Iterator[Share]:
@@ -165,26 +165,6 @@ class BodyRoom:
             yield share
         finally:
             share.shrink(share.held)
-
-    def take(self, size: int) -> None:
-        """Take room.
-
-        Raises:
-            ConnectError: There is none.
-        """
-        if self._held + size > MAX_HELD_BYTES:
-            raise refusal(
-                "resource_exhausted",
-                "too many large requests are being read: try again",
-                "OVERLOADED",
-                {"limit": "held_bytes"},
-                retry_after=1,
-            )
-        self._held += size
-
-    def give(self, size: int) -> None:
-        """Give room back."""
-        self._held -= size
 
 
 class Share:
@@ -197,13 +177,25 @@ class Share:
         self.held = 0
 
     def grow(self, size: int) -> None:
-        """Hold that much more; as for `BodyRoom.take`."""
-        self._room.take(size)
+        """Hold that much more.
+
+        Raises:
+            ConnectError: There is no room for it.
+        """
+        if self._room.held + size > MAX_HELD_BYTES:
+            raise refusal(
+                "resource_exhausted",
+                "too many large requests are being read: try again",
+                "OVERLOADED",
+                {"limit": "held_bytes"},
+                retry_after=1,
+            )
+        self._room.held += size
         self.held += size
 
     def shrink(self, size: int) -> None:
         """Hold that much less."""
-        self._room.give(size)
+        self._room.held -= size
         self.held -= size
 
 

@@ -1,23 +1,323 @@
-"""The one endpoint behind `/SERVICE/METHOD`: from an HTTP request to a call and back."""
+"""The one endpoint behind `/SERVICE/METHOD`, and its calls by Connect's protocols.
+
+Unary calls have one request and one reply. Streams consist of messages in envelopes: a byte of
+flags, the length in four bytes, and the message. HTTP/1.1 is half-duplex: all requests come before
+the first reply.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+import asyncio
+import base64
+import binascii
+import json
+import struct
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers
+import grpc
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from hitherto_client.http_door.channels import DoorChannels
+from hitherto_client.errors import Violation
+from hitherto_client.http_door import incoming
+from hitherto_client.http_door.channels import DoorChannels, DoorMethod, Watched, what_exists
 from hitherto_client.http_door.codecs import Codec, JsonCodec
-from hitherto_client.http_door.connect_error import ConnectError
+from hitherto_client.http_door.connect_error import ConnectError, invalid
 from hitherto_client.http_door.incoming import REQUEST_ID, BodyRoom, ClientGone, request_id
-from hitherto_client.http_door.methods import DoorMethod, what_exists
-from hitherto_client.http_door.streams import StreamReply, call_stream
-from hitherto_client.http_door.unary import add_metadata, asked_for, call_unary, posted
 
-logger = logging.getLogger("hitherto.http")
+COMPRESSED_FROM = 1024
+"""Bytes of a reply from which packing it is worth the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RpcCall:
+    """The call of an RPC for one HTTP request. `receive` also tells when the client leaves."""
+
+    channels: DoorChannels
+    method: DoorMethod
+    codec: Codec
+    headers: Headers
+    receive: Receive
+    request_id: str
+    """The id in force."""
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "timeout": incoming.timeout(self.headers, self.method.seconds),
+            "metadata": incoming.metadata(self.headers, self.request_id),
+        }
+
+    async def unary(self, data: bytes) -> Response:
+        """The reply to a request that has been read.
+
+        Raises:
+            ClientGone: The client has left.
+            ConnectError: The call failed.
+        """
+        request = await self.codec.request(self.method, data)
+        call = self.channels.call(self.method)(request, **self._options())
+        async with Watched(call, self.method, self.receive):
+            reply = await call
+        told = await self.codec.reply(self.method, reply)
+        response = Response(media_type=f"application/{self.codec.name}")
+        packs = incoming.accepts_gzip(self.headers.get("accept-encoding", ""))
+        if packs and len(told) >= COMPRESSED_FROM:
+            told = incoming.packed(told)
+            response.headers["content-encoding"] = incoming.GZIP
+        response.headers["vary"] = "accept-encoding"
+        leading, trailing = await call.initial_metadata(), await call.trailing_metadata()
+        add_metadata(response.headers, leading, trailing)
+        response.headers["content-length"] = str(len(told))
+        response.body = told
+        return response
+
+    async def stream(self, reply: StreamReply, share: incoming.Share) -> None:
+        """Make a call and send its replies and its end.
+
+        Raises:
+            ClientGone: The client has left.
+        """
+        call: Any = None
+        try:
+            _check_version(self.headers)
+            encoding = incoming.check_encoding(self.headers.get("connect-content-encoding", ""))
+            options = self._options()
+            messages = _messages(self.receive, encoding, share)
+            with self.channels.stream():
+                if self.method.takes_stream:
+                    call = self.channels.call(self.method)(**options)
+                    await self._send_all(call, messages)
+                else:
+                    request = await self.codec.request(self.method, await _only(messages))
+                    call = self.channels.call(self.method)(request, **options)
+                async with Watched(call, self.method, self.receive):
+                    await self._pass_on(call, reply)
+                trailers: Sequence[Any] = await call.trailing_metadata()
+        except ConnectError as error:
+            if call is not None:
+                call.cancel()
+            await reply.begin(error.leading)
+            await reply.end(error, error.trailing)
+        else:
+            await reply.end(None, trailers)
+
+    async def _send_all(self, call: Any, messages: AsyncIterator[bytes]) -> None:
+        """Send the requests; a call that ends before all are sent says why to who reads it."""
+        try:
+            async for data in messages:
+                await call.write(await self.codec.request(self.method, data))
+            await call.done_writing()
+        except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
+            # What is left of the body is read, so that the client sees the answer.
+            with suppress(ConnectError):
+                async for _ in messages:
+                    pass
+        except BaseException:
+            call.cancel()
+            raise
+
+    async def _pass_on(self, call: Any, reply: StreamReply) -> None:
+        if not self.method.gives_stream:
+            data = await self.codec.reply(self.method, await call)
+            await reply.begin(await call.initial_metadata())
+            await reply.message(data)
+            return
+        await reply.begin(await call.initial_metadata())
+        async for each in call:
+            await reply.message(await self.codec.reply(self.method, each))
+
+
+def _check_version(headers: Headers) -> None:
+    name = "Connect-Protocol-Version"
+    incoming.check_version(headers.get(name), "1", name)
+
+
+def add_metadata(headers: MutableHeaders, leading: Any, trailing: Any) -> None:
+    """Add what a service said beside its reply to the headers, as the protocol does."""
+    for name, value in incoming.added(leading, ""):
+        headers.append(name, value)
+    for name, value in incoming.added(trailing, "trailer-"):
+        headers.append(name, value)
+
+
+async def posted(receive: Receive, headers: Headers, share: incoming.Share) -> bytes:
+    """The request of a POST.
+
+    Raises:
+        ClientGone: The client has left.
+        ConnectError: It cannot be read.
+    """
+    _check_version(headers)
+    encoding = incoming.check_encoding(headers.get("content-encoding", ""))
+    body = await incoming.whole_body(receive, share)
+    return incoming.unpacked(body, encoding, share)
+
+
+def asked_for(
+    scope: Scope, codecs: Mapping[str, Codec], share: incoming.Share
+) -> tuple[Codec, bytes]:
+    """The form and the request of a GET, which are in its query.
+
+    Raises:
+        ConnectError: They cannot be read.
+    """
+    text = scope["query_string"].decode("latin-1")
+    try:
+        given = parse_qs(text, keep_blank_values=True, strict_parsing=False, errors="strict")
+    except ValueError:
+        raise invalid([Violation("message", "is not UTF-8")], "UNDECODABLE_REQUEST") from None
+    query = {name: values[-1] for name, values in given.items()}
+    incoming.check_version(query.get("connect"), "v1", "connect")
+    name = query.get("encoding", "json")
+    if name not in codecs:
+        raise ConnectError(
+            "invalid_argument",
+            f"encoding should be one of {', '.join(codecs)}, and is {name[:50]}",
+            status=415,
+        )
+    if "message" not in query:
+        raise invalid(
+            [Violation("message", "is missing: the request, as in ?encoding=json&message={}")]
+        )
+    data = query["message"].encode()
+    if query.get("base64") == "1":
+        data = _from_base64(query["message"])
+    encoding = incoming.check_encoding(query.get("compression", ""))
+    return codecs[name], incoming.unpacked(data, encoding, share)
+
+
+def _from_base64(text: str) -> bytes:
+    """What base64 for URLs says, padded or not."""
+    try:
+        plain = text.rstrip("=").encode("ascii")
+        return base64.b64decode(plain + b"=" * (-len(plain) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid(
+            [Violation("message", "is not base64 for URLs")], "UNDECODABLE_REQUEST"
+        ) from None
+
+
+UNREAD_SECONDS = 60.0
+"""How long a client may read nothing of a stream."""
+
+_PACKED, _END = 1, 2
+_HEAD = struct.Struct(">BI")
+
+
+class StreamReply:
+    """The reply to a stream: its head, messages, and an end that says how it went."""
+
+    def __init__(self, codec: Codec, headers: Headers, send: Send, request_id: str) -> None:
+        self._send = send
+        self._gzip = incoming.accepts_gzip(headers.get("connect-accept-encoding", ""))
+        self._begun = False
+        self._headers = [
+            ("content-type", f"application/connect+{codec.name}"),
+            (incoming.REQUEST_ID, request_id),
+        ]
+        if self._gzip:
+            self._headers.append(("connect-content-encoding", incoming.GZIP))
+
+    async def begin(self, metadata: Any = ()) -> None:
+        """Send the head, with metadata of the call."""
+        if self._begun:
+            return
+        self._begun = True
+        headers = [*self._headers, *incoming.added(metadata, "")]
+        start = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers],
+        }
+        await self._send(start)
+
+    async def message(self, data: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            ClientGone: The client reads nothing.
+        """
+        await self._envelope(0, data)
+
+    async def end(self, error: ConnectError | None, metadata: Any = ()) -> None:
+        """Send the end."""
+        told: dict[str, Any] = {}
+        if error is not None:
+            told["error"] = error.to_json()
+        for name, value in incoming.added(metadata, ""):
+            told.setdefault("metadata", {}).setdefault(name, []).append(value)
+        await self.begin()
+        await self._envelope(_END, json.dumps(told, ensure_ascii=False).encode(), more=False)
+
+    async def _envelope(self, flags: int, data: bytes, *, more: bool = True) -> None:
+        if self._gzip and len(data) >= COMPRESSED_FROM:
+            flags, data = flags | _PACKED, incoming.packed(data)
+        body = _HEAD.pack(flags, len(data)) + data
+        try:
+            async with asyncio.timeout(UNREAD_SECONDS):
+                await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        except TimeoutError:
+            raise incoming.ClientGone from None
+
+
+async def _only(messages: AsyncIterator[bytes]) -> bytes:
+    """The one request of a call that takes one."""
+    found: bytes | None = None
+    async for each in messages:
+        if found is not None:
+            raise _takes_one("more")
+        found = each
+    if found is None:
+        raise _takes_one("none")
+    return found
+
+
+def _takes_one(got: str) -> ConnectError:
+    return ConnectError("unimplemented", f"this call takes one request in an envelope, got {got}")
+
+
+async def _messages(receive: Receive, encoding: str, share: incoming.Share) -> AsyncIterator[bytes]:
+    """The messages in the envelopes of a body, as they arrive.
+
+    Raises:
+        ClientGone: The client has left.
+        ConnectError: The body does not consist of envelopes, or one is too large.
+    """
+    waiting = bytearray()
+    async for chunk in incoming.chunks(receive):
+        share.grow(len(chunk))
+        waiting += chunk
+        while len(waiting) >= _HEAD.size:
+            flags, size = _HEAD.unpack_from(waiting)
+            if flags & ~_PACKED or (flags and encoding == incoming.IDENTITY):
+                raise _no_envelope(flags)
+            if size > incoming.MAX_BODY_BYTES:
+                raise incoming.too_large()
+            if len(waiting) < _HEAD.size + size:
+                break
+            data = bytes(waiting[_HEAD.size : _HEAD.size + size])
+            del waiting[: _HEAD.size + size]
+            others = share.held - len(data)
+            yield incoming.unpacked(data, encoding if flags else incoming.IDENTITY, share)
+            share.shrink(share.held - others)
+    if waiting:
+        raise _no_envelope(0)
+
+
+def _no_envelope(flags: int) -> ConnectError:
+    told = (
+        "the body should consist of envelopes: a byte of flags, 0, the length of the message in"
+        " four bytes, and the message"
+    )
+    if flags == _PACKED:
+        told = "a packed message needs the header Connect-Content-Encoding: gzip"
+    return invalid([Violation("request", told)], "UNDECODABLE_REQUEST")
+
 
 _UNARY, _STREAM = "application/", "application/connect+"
 
@@ -60,9 +360,8 @@ class RpcEndpoint:
         if scope["method"] in {"GET", "HEAD"} and method.reads and not method.streams:
             with self._room.share() as share:
                 codec, data = asked_for(scope, self._codecs, share)
-                return await call_unary(
-                    self._channels, method, codec, data, headers, receive, named
-                )
+                call = RpcCall(self._channels, method, codec, headers, receive, named)
+                return await call.unary(data)
         if scope["method"] != "POST":
             raise ConnectError(
                 "unknown",
@@ -71,15 +370,12 @@ class RpcEndpoint:
                 headers={"allow": "GET, POST" if method.reads and not method.streams else "POST"},
             )
         codec = self._codec(method, headers.get("content-type", ""))
+        call = RpcCall(self._channels, method, codec, headers, receive, named)
         with self._room.share() as share:
-            if method.streams:
-                reply = StreamReply(codec, headers, send, named)
-                await call_stream(
-                    self._channels, method, codec, headers, receive, reply, share, named
-                )
-                return None
-            data = await posted(receive, headers, share)
-            return await call_unary(self._channels, method, codec, data, headers, receive, named)
+            if not method.streams:
+                return await call.unary(await posted(receive, headers, share))
+            await call.stream(StreamReply(codec, headers, send, named), share)
+            return None
 
     def _codec(self, method: DoorMethod, content_type: str) -> Codec:
         kind, _, parameters = content_type.lower().partition(";")

@@ -10,16 +10,15 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from typing import IO
 
-from hitherto_client.importers.reading import ExportReport, ExportUnreadable
-from hitherto_client.importers.values import JsonObject, messages_of
+from hitherto_client.importers.values import ExportReport, ExportUnreadable, JsonObject, messages_of
 from hitherto_client.importers.whatsapp_lines import (
     DateOrder,
     Stamp,
     check_clock,
     order_of,
     stamped,
+    words_of,
 )
-from hitherto_client.importers.whatsapp_notices import words_of
 
 _SILENCE = timedelta(hours=6)
 """After which a chat counts as a new conversation."""

@@ -10,12 +10,23 @@ so that nothing but the package it extends is needed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-def missing_package(extra: str, error: ImportError) -> ImportError:
-    """The error of a module whose package is not installed; it names the extra that brings it."""
-    module = extra.replace("-", "_")
-    return ImportError(
-        f"hitherto_client.integrations.{module} needs a package that is not installed"
-        f" ({error.name}): pip install 'hitherto[{extra}]'",
-        name=error.name,
-    )
+
+@contextmanager
+def package_of(extra: str) -> Iterator[None]:
+    """Around imports of a package that only an extra brings.
+
+    Raises:
+        ImportError: It is not installed; the message names the extra.
+    """
+    try:
+        yield
+    except ImportError as error:
+        module = extra.replace("-", "_")
+        raise ImportError(
+            f"hitherto_client.integrations.{module} needs a package that is not installed"
+            f" ({error.name}): pip install 'hitherto[{extra}]'",
+            name=error.name,
+        ) from error

@@ -17,31 +17,25 @@ from typing import Any
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import ModelExchange, Utterance
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import ModelExchange, Utterance, batched, text_of
 from hitherto_client.integrations.kept_items import (
     ItemReader,
     KeptItem,
     as_messages,
-    batched,
     check_kept,
 )
-from hitherto_client.integrations.recollection import AsyncRecollection
-from hitherto_client.integrations.waiting_messages import Chat
-from hitherto_client.integrations.wording import text_of
+from hitherto_client.integrations.recollection import AsyncRecollection, Chat
 from hitherto_client.words import Role
 
-try:
+with package_of("agent-framework"):
     from agent_framework import (
         AgentSession,
         ContextProvider,
         HistoryProvider,
         Message,
         SessionContext,
-        SupportsAgentRun,
     )
-except ImportError as error:
-    raise missing_package("agent-framework", error) from error
 
 User = str | Callable[[AgentSession], str]
 """Whom the agent talks with, or what tells it of a session."""
@@ -85,12 +79,7 @@ class HithertoContextProvider(ContextProvider):
         self._keep = keep
 
     async def before_run(
-        self,
-        *,
-        agent: SupportsAgentRun,
-        session: AgentSession,
-        context: SessionContext,
-        state: dict[str, Any],
+        self, *, session: AgentSession, context: SessionContext, **run: Any
     ) -> None:
         """Add what is known to the instructions."""
         question = ModelExchange(_utterances(context.input_messages)).question
@@ -99,12 +88,7 @@ class HithertoContextProvider(ContextProvider):
             context.extend_instructions(self.source_id, block)
 
     async def after_run(
-        self,
-        *,
-        agent: SupportsAgentRun,
-        session: AgentSession,
-        context: SessionContext,
-        state: dict[str, Any],
+        self, *, session: AgentSession, context: SessionContext, **run: Any
     ) -> None:
         """Add what was said."""
         if not self._keep or context.response is None:
@@ -146,30 +130,16 @@ class HithertoHistoryProvider(HistoryProvider):
         self._memory = memory
         self._user = user
 
-    async def before_run(
-        self,
-        *,
-        agent: SupportsAgentRun,
-        session: AgentSession,
-        context: SessionContext,
-        state: dict[str, Any],
-    ) -> None:
+    async def before_run(self, *, session: AgentSession, state: dict[str, Any], **run: Any) -> None:
         """Load the history.
 
         Raises:
             HithertoCallError: It could not be read.
         """
         state["user"] = _user_of(self._user, session)
-        await super().before_run(agent=agent, session=session, context=context, state=state)
+        await super().before_run(session=session, state=state, **run)
 
-    async def after_run(
-        self,
-        *,
-        agent: SupportsAgentRun,
-        session: AgentSession,
-        context: SessionContext,
-        state: dict[str, Any],
-    ) -> None:
+    async def after_run(self, *, session: AgentSession, state: dict[str, Any], **run: Any) -> None:
         """Store what is new.
 
         Raises:
@@ -178,7 +148,7 @@ class HithertoHistoryProvider(HistoryProvider):
                 (`MEMORY_DISABLED`).
         """
         state["user"] = _user_of(self._user, session)
-        await super().after_run(agent=agent, session=session, context=context, state=state)
+        await super().after_run(session=session, state=state, **run)
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any

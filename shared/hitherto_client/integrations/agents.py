@@ -10,26 +10,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
-import grpc
-
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.integrations import missing_package
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import batched, field, text_of
 from hitherto_client.integrations.kept_items import (
     ItemReader,
     KeptItem,
     as_messages,
-    batched,
     check_kept,
+    if_there,
     removal,
 )
-from hitherto_client.integrations.wording import field, text_of
 from hitherto_client.words import Role
 
-try:
+with package_of("agents"):
     from agents import SessionSettings, TResponseInputItem
-except ImportError as error:
-    raise missing_package("agents", error) from error
 
 _KIND = "openai-agents"
 
@@ -122,11 +118,8 @@ class HithertoSession:
         Raises:
             HithertoCallError: It could not be deleted.
         """
-        try:
+        with if_there():
             await self._memory.delete_conversation(self._user, self.session_id)
-        except HithertoCallError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
-                raise
 
     async def _items(self, reader: ItemReader) -> AsyncIterator[KeptItem]:
         """The items, the latest first."""

@@ -19,24 +19,25 @@ from typing import Any, Self
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.crewai_memories import RecordMemories
+from hitherto_client.integrations import package_of
 from hitherto_client.integrations.crewai_records import (
+    WEIGHTS,
     RecordFilter,
+    RecordMemories,
     children_of,
     info_of,
     marks_of_id,
     marks_of_scope,
     records_of,
+    score_of,
+    vector_of,
+    words_of,
 )
-from hitherto_client.integrations.crewai_vectors import WEIGHTS, score_of, vector_of, words_of
 from hitherto_client.integrations.exchange import MOST_QUESTION
 from hitherto_client.words import Origin
 
-try:
+with package_of("crewai"):
     from crewai.memory.types import MemoryRecord, ScopeInfo
-except ImportError as error:
-    raise missing_package("crewai", error) from error
 
 _MOST_RESULTS = 200
 """What one search returns at most."""

@@ -1,4 +1,4 @@
-"""Records of CrewAI's memory in the memories of a user.
+"""Records of CrewAI's memory in the memories of a user, and vectors that hold their words.
 
 A memory holds the records that state its words: usually one, and more if the same is remembered in
 several scopes. Each is JSON in the memory's metadata, beside marks that lists and searches filter
@@ -9,18 +9,73 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hitherto_client.integrations import missing_package
-from hitherto_client.results.memories import Memory
+import grpc
 
-try:
+from hitherto_client._sync.client import Hitherto
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import storable
+from hitherto_client.results.memories import Memory
+from hitherto_client.results.search import SearchResult
+from hitherto_client.words import Origin
+
+with package_of("crewai"):
     from crewai.memory.types import MemoryRecord, ScopeInfo
-except ImportError as error:
-    raise missing_package("crewai", error) from error
+
+WEIGHTS = {
+    **{"semantic": 1.0, "keyword": 1.0, "date": 0.4, "entity": 0.1},
+    **dict.fromkeys(("source", "speaker", "source_priority", "session", "neighbour"), 0.0),
+}
+"""What a record can have; the rest is of messages, documents and what was learnt from them."""
+_SCALE = sum(WEIGHTS.values())
+_MIDDLE, _STEP = 127.5, 2.0**-16
+
+
+def vector_of(text: str) -> list[float]:
+    """A vector that holds a text: its digest, then the text itself, too small to count.
+
+    CrewAI compares vectors of one batch, to drop repetitions. The cosine of two of these is 1 if
+    the texts are equal, and near 0 otherwise.
+    """
+    said = storable(text).encode()
+    digest = hashlib.sha256(said).digest()
+    return [*(byte - _MIDDLE for byte in digest), *(byte * _STEP for byte in said)]
+
+
+def words_of(vector: Sequence[float]) -> str:
+    """The text that a vector holds.
+
+    Raises:
+        ValueError: `vector_of` did not make it.
+    """
+    size = hashlib.sha256().digest_size
+    try:
+        digest = bytes(round(part + _MIDDLE) for part in vector[:size])
+        said = bytes(round(part / _STEP) for part in vector[size:])
+    except (ValueError, OverflowError):
+        digest, said = b"", b""
+    if hashlib.sha256(said).digest() != digest:
+        raise ValueError(
+            "this vector holds no words, which Hitherto searches for: give CrewAI the storage's "
+            "own embedder, Memory(storage=storage, embedder=storage.embedder)"
+        )
+    return said.decode()
+
+
+def score_of(result: SearchResult) -> float:
+    """The score of a result of a search with `WEIGHTS`, from 0 to 1.
+
+    It is the cosine; words that are alike raise it by up to half of what it lacks to 1.
+    """
+    parts = {name: part * _SCALE for name, part in result.breakdown.items()}
+    meaning, words = parts.get("semantic", 0.0), parts.get("keyword", 0.0)
+    return min(1.0, meaning + (1.0 - meaning) * words / 2)
+
 
 _HELD, _RECORD, _ID, _SCOPE = "crewai", "crewai_record_", "crewai_id_", "crewai_scope_"
 """Keys of the metadata: the first of every memory that holds records, the others with a digest."""
@@ -157,3 +212,132 @@ def tags_of(records: Iterable[MemoryRecord]) -> list[str]:
 
 def _digest(words: str) -> str:
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+_PAGE = 1_000
+_ATTEMPTS = 5
+"""How often a memory is written whose version another call changes at the same time."""
+_REASON = "deleted in CrewAI"
+"""Why a memory was forgotten, in its history."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMemories:
+    """The memories that hold records, and the records in them.
+
+    A memory of a more trusted origin holds records whose words it has, and is not changed or
+    forgotten with them.
+    """
+
+    memory: Hitherto
+    user: str
+    origin: Origin
+
+    def marked(self, marks: Mapping[str, bool]) -> Iterator[Memory]:
+        """Those in force that have these marks, the newest first."""
+        return iter(self.memory.memories(self.user, metadata_filter=marks, page_size=_PAGE))
+
+    def save(self, record: MemoryRecord) -> Memory:
+        """The memory that holds a record from now on: a new one, or one with the same words.
+
+        Raises:
+            HithertoCallError: It was refused, or the user forgot what it says.
+            ValueError: What the record has is no JSON.
+        """
+        saved = self.memory.save_memory(
+            self.user,
+            storable(record.content),
+            importance=record.importance,
+            tags=tags_of([record]),
+            origin=self.origin,
+            metadata=metadata_with({}, [record]),
+            valid_from=record.created_at,
+        ).memory
+        if saved.status == "forgotten":
+            return self._save_again(saved, record)
+        # A memory that was known from somebody more trusted has taken nothing over.
+        return saved if holds(saved, record) else self._hold(saved, _with(record))
+
+    def _save_again(self, forgotten: Memory, record: MemoryRecord) -> Memory:
+        """Correct a forgotten memory by what is near to it, if it was CrewAI that deleted it.
+
+        CrewAI's consolidation deletes a record to save another in its place. What anybody else
+        forgot stays forgotten.
+        """
+        events = self.memory.memory_history(self.user, forgotten.id)
+        if next((each.reason for each in events if each.kind == "forgotten"), "") != _REASON:
+            raise HithertoCallError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"what this record says was forgotten and stays so: restore {forgotten.id} to "
+                "remember it again",
+                reason="MEMORY_STATUS_CONFLICT",
+            )
+        restored = self.memory.restore_memory(self.user, forgotten.id)
+        return self._hold(restored, _with(record), **_changes(record))
+
+    def correct(self, record: MemoryRecord) -> None:
+        """Replace the record with the same id; an unknown one is saved.
+
+        Raises:
+            HithertoCallError: It was refused, as by `save`.
+            ValueError: What the record has is no JSON.
+        """
+        memory = next(self.marked(marks_of_id(record.id)), None)
+        if memory is None:
+            self.save(record)
+            return
+        held = records_of(memory)
+        [known] = (each for each in held if each.id == record.id)
+        source = known.source if record.source is None else record.source
+        private = known.private or record.private
+        record = record.model_copy(update={"source": source, "private": private})
+        content = storable(record.content).strip()
+        alone = len(held) == 1 and memory.origin == self.origin
+        if alone:
+            self._hold(memory, _with(record), **_changes(record))
+        elif content == memory.content:
+            self._hold(memory, _with(record))
+        elif self.save(record).id != memory.id:
+            # Somebody else says the earlier words, and goes on to.
+            self.drop(memory, {record.id})
+
+    def drop(self, memory: Memory, ids: Iterable[str]) -> None:
+        """Take records out of a memory, and forget it if it then holds none.
+
+        Raises:
+            HithertoCallError: A call failed.
+        """
+        gone = set(ids)
+        left = self._hold(memory, lambda held: [each for each in held if each.id not in gone])
+        if not records_of(left) and left.origin == self.origin:
+            self.memory.forget_memory(self.user, left.id, reason=_REASON)
+
+    def _hold(
+        self,
+        memory: Memory,
+        change: Callable[[list[MemoryRecord]], list[MemoryRecord]],
+        **changes: Any,
+    ) -> Memory:
+        """Write which records a memory holds, with other changes, as its next version."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            metadata = metadata_with(memory.metadata, change(records_of(memory)))
+            try:
+                return self.memory.update_memory(
+                    self.user, memory.id, metadata=metadata, version=memory.version, **changes
+                )
+            except HithertoCallError as error:
+                if error.reason != "VERSION_MISMATCH" or attempt == _ATTEMPTS:
+                    raise
+            memory = self.memory.get_memory(self.user, memory.id) or memory
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _changes(record: MemoryRecord) -> dict[str, Any]:
+    """What a memory takes over from its only record."""
+    content = storable(record.content)
+    return {"content": content, "tags": tags_of([record]), "importance": record.importance}
+
+
+def _with(record: MemoryRecord) -> Callable[[list[MemoryRecord]], list[MemoryRecord]]:
+    """Adds a record to others, or replaces the one with its id."""
+    return lambda held: [*(each for each in held if each.id != record.id), record]

@@ -1,4 +1,4 @@
-"""An exchange with a model: what a request to a model says that was not said before, and its reply.
+"""An exchange with a model, in a form that the services store: its texts, and what is new in it.
 
 A request repeats the history, and a failed or regenerated one is sent again. Each message
 therefore has an id that follows from its text and from everything before it: what is sent twice is
@@ -9,12 +9,75 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from hitherto_client.batches import groups, pieces
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations.wording import pieces, storable
 from hitherto_client.words import Role
+
+_MOST_MESSAGES = 1_000
+_MESSAGE_BYTES = 512
+"""The most that an id, a name and keys add to a message."""
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: a string, or parts of which only those of text count."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    texts = (part if isinstance(part, str) else field(part, "text") for part in content)
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def field(item: Any, name: str) -> Any:
+    """A field of a mapping or an object; None if it has none."""
+    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+
+def storable(text: str) -> str:
+    """The text in NFC, without characters that no database stores."""
+    text = text.replace("\x00", "").encode("utf-8", "replace").decode()
+    return unicodedata.normalize("NFC", text)
+
+
+def batched(messages: Iterable[MessageInput]) -> Iterator[list[MessageInput]]:
+    """The messages in batches that a call takes."""
+    return groups(messages, _size, _MOST_MESSAGES)
+
+
+def _size(message: MessageInput) -> int:
+    """The most bytes that a message takes in a request: a character of JSON may have four."""
+    metadata = str(message.get("metadata", ""))
+    return len(message["content"].encode()) + 4 * len(metadata) + _MESSAGE_BYTES
+
+
+_BEGIN = re.compile(r"<<<hitherto:memory ([0-9A-Za-z]{8,64}): ")
+
+
+def joined(instructions: str, block: str) -> str:
+    """The instructions without any earlier block, and the block after them."""
+    bare = without_blocks(instructions).rstrip()
+    return f"{bare}\n\n{block}" if bare else block
+
+
+def without_blocks(text: str) -> str:
+    """The text without the blocks of memory in it, such as a reply's echo of its instructions."""
+    kept: list[str] = []
+    at = 0
+    while (begin := _BEGIN.search(text, at)) is not None:
+        end = f"<<<end hitherto:memory {begin[1]}>>>"
+        found = text.find(end, begin.end())
+        if found < 0:
+            break
+        kept.append(text[at : begin.start()])
+        at = found + len(end)
+    return "".join(kept) + text[at:]
+
 
 MOST_QUESTION = 8_000
 """Characters of a question that memory is searched for."""
@@ -79,7 +142,7 @@ class ModelExchange:
         self._digest.update(f"{identity}\n".encode())
         stem = f"said_{self._digest.hexdigest()[:32]}"
         kept: list[MessageInput] = []
-        for number, piece in enumerate(pieces(utterance.text)):
+        for number, piece in enumerate(pieces(storable(utterance.text))):
             message: MessageInput = {
                 "id": f"{stem}_{number}" if number else stem,
                 "role": utterance.role,

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.integrations.exchange import MOST_QUESTION
-from hitherto_client.integrations.wording import storable
+from hitherto_client.integrations.exchange import MOST_QUESTION, storable
 from hitherto_client.results.memories import Memory
 from hitherto_client.results.search import SearchResult
 from hitherto_client.tools.results import visible

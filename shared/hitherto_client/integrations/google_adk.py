@@ -17,32 +17,25 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-import grpc
-
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.batches import groups
-from hitherto_client.errors import HithertoCallError
+from hitherto_client.batches import pieces
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations import missing_package
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import batched, storable
 from hitherto_client.integrations.found_items import FoundItem, find
-from hitherto_client.integrations.wording import pieces, storable
+from hitherto_client.integrations.kept_items import if_there
 from hitherto_client.words import Origin
 
-try:
+with package_of("google-adk"):
     from google.adk.events import Event
     from google.adk.memory import BaseMemoryService
     from google.adk.memory.base_memory_service import SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
     from google.adk.sessions import Session
     from google.genai.types import Content, Part
-except ImportError as error:
-    raise missing_package("google-adk", error) from error
 
 _NO_SESSION = "events"
 """The conversation of events that are added without a session."""
-_MOST_MESSAGES = 1_000
-_MESSAGE_BYTES = 512
-"""The most that an id, a name and keys add to a message, besides metadata."""
 
 
 def user_of_app(app_name: str, user_id: str) -> str:
@@ -177,10 +170,7 @@ class HithertoMemoryService(BaseMemoryService):
         self, user: str, conversation: str, events: Sequence[Event], metadata: dict[str, Any]
     ) -> None:
         said = (message for event in events for message in _messages(event, metadata))
-        extra = len(str(metadata)) * 4 + _MESSAGE_BYTES
-        for batch in groups(
-            said, lambda message: len(message["content"].encode()) + extra, _MOST_MESSAGES
-        ):
+        for batch in batched(said):
             self._memory.add(user, batch, conversation=conversation, timeout=self._timeout)
 
     def _save(self, user: str, entry: MemoryEntry, metadata: dict[str, Any]) -> None:
@@ -195,11 +185,8 @@ class HithertoMemoryService(BaseMemoryService):
         )
 
     def _forget(self, user: str, memory_id: str) -> None:
-        try:
+        with if_there():
             self._memory.forget_memory(user, memory_id, timeout=self._timeout)
-        except HithertoCallError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
-                raise
 
 
 def _words(content: Content | None) -> str:
@@ -212,7 +199,7 @@ def _messages(event: Event, metadata: dict[str, Any]) -> Iterator[MessageInput]:
     """What is said in an event, in several messages if it is long."""
     if event.partial:
         return  # A whole event follows.
-    for place, piece in enumerate(pieces(_words(event.content))):
+    for place, piece in enumerate(pieces(storable(_words(event.content)))):
         message: MessageInput = {
             "id": f"{event.id}_{place}" if place else event.id,
             "role": "user" if event.author == "user" else "assistant",

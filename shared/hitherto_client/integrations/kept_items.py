@@ -11,17 +11,18 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 import grpc
 
-from hitherto_client.batches import groups
+from hitherto_client.batches import pieces
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations.wording import pieces
+from hitherto_client.integrations.exchange import storable
 from hitherto_client.results.conversations import Message
 from hitherto_client.results.jobs import Job
 from hitherto_client.words import Role
@@ -30,9 +31,6 @@ _ITEM, _REMOVES = "history_item", "history_removes"
 """The keys of the metadata."""
 _MOST_JSON = 40_000
 """Characters, all of them ASCII, of an item's JSON in one message's metadata."""
-_MOST_MESSAGES = 1_000
-_MESSAGE_BYTES = 512
-"""The most that ids and keys add to a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def as_messages(
     """
     written = json.dumps(value, separators=(",", ":"), allow_nan=False)
     parts = [written[at : at + _MOST_JSON] for at in range(0, len(written), _MOST_JSON)]
-    texts = list(pieces(text))
+    texts = list(pieces(storable(text)))
     item, total = uuid.uuid4().hex, max(len(parts), len(texts))
     for number, (part, words) in enumerate(zip_longest(parts, texts, fillvalue="")):
         yield {
@@ -79,16 +77,6 @@ def as_messages(
                 _ITEM: {"id": item, "kind": kind, "json": part, "part": number, "parts": total}
             },
         }
-
-
-def batched(messages: Iterable[MessageInput]) -> Iterator[list[MessageInput]]:
-    """The messages in batches that a call takes."""
-    return groups(messages, _size, _MOST_MESSAGES)
-
-
-def _size(message: MessageInput) -> int:
-    kept = message["metadata"][_ITEM]
-    return len(message["content"].encode()) + len(kept["json"]) + _MESSAGE_BYTES
 
 
 def removal(item: KeptItem) -> MessageInput:
@@ -118,6 +106,16 @@ def check_kept(job: Job | None) -> None:
             "memory is switched off for this user: nothing is kept",
             reason="MEMORY_DISABLED",
         )
+
+
+@contextmanager
+def if_there() -> Iterator[None]:
+    """Around the removal of something: what does not exist need not be removed."""
+    try:
+        yield
+    except HithertoCallError as error:
+        if error.code is not grpc.StatusCode.NOT_FOUND:
+            raise
 
 
 class ItemReader:

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import grpc
-
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.errors import HithertoCallError
-from hitherto_client.integrations import missing_package
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import batched, text_of
 from hitherto_client.integrations.kept_items import (
     ItemReader,
     KeptItem,
     as_messages,
-    batched,
     check_kept,
+    if_there,
 )
-from hitherto_client.integrations.wording import text_of
 from hitherto_client.words import Role
 
-try:
+with package_of("langchain"):
     from langchain_core.chat_history import BaseChatMessageHistory
     from langchain_core.messages import (
         AIMessage,
@@ -33,8 +30,6 @@ try:
         message_to_dict,
         messages_from_dict,
     )
-except ImportError as error:
-    raise missing_package("langchain", error) from error
 
 _KIND = "langchain"
 _RESULTS = frozenset({"tool", "function"})
@@ -116,11 +111,8 @@ class HithertoChatMessageHistory(BaseChatMessageHistory):
         Raises:
             HithertoCallError: It could not be deleted.
         """
-        try:
+        with if_there():
             self._memory.delete_conversation(self._user, self._conversation)
-        except HithertoCallError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
-                raise
 
 
 def _message_of(item: KeptItem) -> BaseMessage:

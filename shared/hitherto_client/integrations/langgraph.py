@@ -14,13 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import grpc
-
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.batches import groups
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.kept_items import check_kept
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.kept_items import check_kept, if_there
 from hitherto_client.integrations.store_items import (
     SOURCE_TYPE,
     Namespace,
@@ -32,7 +30,7 @@ from hitherto_client.integrations.store_items import (
 )
 from hitherto_client.results.conversations import Document
 
-try:
+with package_of("langgraph"):
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -48,8 +46,6 @@ try:
         get_text_at_path,
         validate_op_namespace,
     )
-except ImportError as error:
-    raise missing_package("langgraph", error) from error
 
 _MOST_RESULTS = 200
 """What one search returns at most."""
@@ -260,11 +256,8 @@ class HithertoStore(BaseStore):
                     self._memory.wait_for_job(job, timeout=self._index_seconds)
 
     def _delete(self, user: str, document_id: str) -> None:
-        try:
+        with if_there():
             self._memory.delete_document(user, document_id)
-        except HithertoCallError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
-                raise
 
 
 def _size(document: Any) -> int:

@@ -14,15 +14,17 @@ from typing import Any, Unpack
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.noted_streams import AsyncNotedStream, NotedStream
-from hitherto_client.integrations.openai_forms import ChatForm
-from hitherto_client.integrations.remembrance import RememberingOptions, remembrance_of
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.forms import ChatForm
+from hitherto_client.integrations.remembrance import (
+    AsyncNotedStream,
+    NotedStream,
+    RememberingOptions,
+    remembrance_of,
+)
 
-try:
+with package_of("litellm"):
     from litellm import CustomStreamWrapper, Router
-except ImportError as error:
-    raise missing_package("litellm", error) from error
 
 
 class RememberedCompletion(NotedStream, CustomStreamWrapper):

@@ -15,19 +15,15 @@ from typing import Any
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import ModelExchange, Utterance
-from hitherto_client.integrations.recollection import Recollection
-from hitherto_client.integrations.waiting_messages import Chat
-from hitherto_client.integrations.wording import text_of
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import ModelExchange, Utterance, text_of
+from hitherto_client.integrations.recollection import Chat, Recollection
 from hitherto_client.words import Role
 
-try:
+with package_of("llama-index"):
     from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.memory import BaseMemoryBlock
-except ImportError as error:
-    raise missing_package("llama-index", error) from error
 
 _ROLES: dict[MessageRole, Role] = {
     MessageRole.USER: "user",

@@ -15,19 +15,18 @@ from typing import Any, TypeVar, Unpack, overload
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.noted_streams import AsyncNotedStream, NotedStream
-from hitherto_client.integrations.openai_forms import ChatForm, ResponsesForm
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.forms import ChatForm, ResponsesForm
 from hitherto_client.integrations.remembrance import (
+    AsyncNotedStream,
+    NotedStream,
     RememberingOptions,
     Remembrance,
     remembrance_of,
 )
 
-try:
+with package_of("openai"):
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
-except ImportError as error:
-    raise missing_package("openai", error) from error
 
 OpenAIClient = TypeVar("OpenAIClient", bound=OpenAI)
 AsyncOpenAIClient = TypeVar("AsyncOpenAIClient", bound=AsyncOpenAI)

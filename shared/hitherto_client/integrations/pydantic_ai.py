@@ -14,39 +14,47 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import ModelExchange, Utterance
-from hitherto_client.integrations.kept_items import ItemReader, batched, check_kept
-from hitherto_client.integrations.recollection import Recollection
-from hitherto_client.integrations.waiting_messages import Chat
+from hitherto_client.inputs import MessageInput
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import ModelExchange, Utterance, batched, without_blocks
+from hitherto_client.integrations.kept_items import (
+    ItemReader,
+    KeptItem,
+    as_messages,
+    check_kept,
+)
+from hitherto_client.integrations.recollection import Chat, Recollection
 from hitherto_client.tools import MCP_TOOLS, Toolbox
+from hitherto_client.words import Role
 
-try:
+with package_of("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelResponse,
+        TextContent,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserContent,
+        UserPromptPart,
+    )
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import AgentDepsT, RunContext, ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
     from pydantic_core import SchemaValidator, core_schema
 
-    from hitherto_client.integrations.pydantic_ai_messages import (
-        KIND,
-        kept,
-        message_of,
-        speaks,
-        utterances,
-        words,
-    )
-except ImportError as error:
-    raise missing_package("pydantic-ai", error) from error
-
 User = str | Callable[[RunContext[AgentDepsT]], str]
 """Whom the agent talks with, or what tells it of a run, such as `lambda run: run.deps.user`."""
 
+_KIND = "pydantic-ai"
 _ANY = SchemaValidator(core_schema.any_schema())
 _OFFERED = ("search_memory", "save_memory", "correct_memory", "forget_memory")
 
@@ -98,7 +106,7 @@ class HithertoMemory(AbstractCapability[AgentDepsT]):
 
     async def _known(self, ctx: RunContext[AgentDepsT]) -> str:
         if self._block is None:
-            said = [*utterances(ctx.messages), Utterance("user", words(ctx.prompt))]
+            said = [*_utterances(ctx.messages), Utterance("user", _words(ctx.prompt))]
             chat, question = self._chat(ctx), ModelExchange(said).question
             self._block = await asyncio.to_thread(self._recollection.block, chat, question)
         return self._block
@@ -111,8 +119,8 @@ class HithertoMemory(AbstractCapability[AgentDepsT]):
             messages, new = result.all_messages(), result.new_messages()
             begun = len(messages) - len(new)
             begun += next((n for n, m in enumerate(new) if isinstance(m, ModelResponse)), len(new))
-            exchange = ModelExchange(utterances(messages[:begun], tools=self._tools))
-            said = exchange.ended(utterances(messages[begun:], tools=self._tools))
+            exchange = ModelExchange(_utterances(messages[:begun], tools=self._tools))
+            said = exchange.ended(_utterances(messages[begun:], tools=self._tools))
             await asyncio.to_thread(self._recollection.keep, self._chat(ctx), said)
         return result
 
@@ -250,21 +258,21 @@ class HithertoHistory:
         await asyncio.to_thread(self._write, list(messages))
 
     def _read(self, limit: int | None) -> list[ModelMessage]:
-        reader = ItemReader(KIND)
+        reader = ItemReader(_KIND)
         found: list[ModelMessage] = []
         for message in self._memory.messages(*self._chat):
             if len(found) == limit:
                 break
             item = reader.take(message)
             if item is not None:
-                found.append(message_of(item))
+                found.append(_message_of(item))
         # Models refuse a history that begins with the result of a tool.
-        while limit is not None and found and not speaks(found[-1]):
+        while limit is not None and found and not _speaks(found[-1]):
             found.pop()
         return found[::-1]
 
     def _write(self, messages: Sequence[ModelMessage]) -> None:
-        parts = [part for message in messages for part in kept(message)]
+        parts = [part for message in messages for part in _kept(message)]
         for batch in batched(parts):
             added = self._memory.add(self._chat.user, batch, conversation=self._chat.conversation)
             check_kept(added.job)
@@ -272,3 +280,53 @@ class HithertoHistory:
 
 def _user_of(user: User[AgentDepsT], ctx: RunContext[AgentDepsT]) -> str:
     return user(ctx) if callable(user) else user
+
+
+def _words(content: str | Sequence[UserContent] | None) -> str:
+    """The text of a prompt, without pictures and files."""
+    parts = [content] if isinstance(content, str) else content or ()
+    texts = (part.content if isinstance(part, TextContent) else part for part in parts)
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def _spoken(message: ModelMessage) -> str:
+    """What the user or the model says in a message."""
+    said = (part for part in message.parts if isinstance(part, UserPromptPart | TextPart))
+    return "\n".join(text for part in said if (text := _words(part.content)))
+
+
+def _speaks(message: ModelMessage) -> bool:
+    """Whether the user says something in a message."""
+    return any(isinstance(part, UserPromptPart) for part in message.parts)
+
+
+def _utterances(messages: Iterable[ModelMessage], *, tools: bool = False) -> Iterator[Utterance]:
+    """What is said in messages; with `tools` also the calls of tools and their results."""
+    for message in messages:
+        role: Role = "assistant" if isinstance(message, ModelResponse) else "user"
+        if role == "assistant" or _speaks(message):
+            yield Utterance(role, _spoken(message))
+        for part in message.parts if tools else ():
+            if isinstance(part, ToolCallPart):
+                yield Utterance(
+                    "tool", f"{part.tool_name}({part.args_as_json_str()})", part.tool_name
+                )
+            elif isinstance(part, ToolReturnPart):
+                yield Utterance("tool", part.model_response_str(), part.tool_name)
+
+
+def _kept(message: ModelMessage) -> Iterator[MessageInput]:
+    if isinstance(message, ModelRequest) and message.instructions:
+        # What was known then is no part of what was said, and may be forgotten since.
+        message = replace(message, instructions=without_blocks(message.instructions))
+    [value] = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+    role: Role = "assistant" if isinstance(message, ModelResponse) else "user"
+    yield from as_messages(_KIND, value, role=role, text=_spoken(message), label=message.kind)
+
+
+def _message_of(item: KeptItem) -> ModelMessage:
+    if item.value is not None:
+        return ModelMessagesTypeAdapter.validate_python([item.value])[0]
+    if item.message.role == "user":
+        return ModelRequest([UserPromptPart(item.message.content)])
+    return ModelResponse([TextPart(item.message.content)])

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hitherto_client.inputs import DocumentInput
-from hitherto_client.integrations.wording import storable
+from hitherto_client.integrations.exchange import storable
 
 SOURCE_TYPE = "langgraph"
 MOST_JSON = 60_000

@@ -21,17 +21,16 @@ from datetime import tzinfo
 from typing import Any
 
 from hitherto_client._sync.client import Hitherto
+from hitherto_client.batches import pieces
 from hitherto_client.days import days_in, iso_day, zone_or_utc
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import Utterance
+from hitherto_client.integrations import package_of
+from hitherto_client.integrations.exchange import Utterance, storable, text_of
 from hitherto_client.integrations.found_items import FoundItem, find
-from hitherto_client.integrations.recollection import Recollection
-from hitherto_client.integrations.waiting_messages import Chat
-from hitherto_client.integrations.wording import pieces, storable, text_of
+from hitherto_client.integrations.recollection import Chat, Recollection
 from hitherto_client.words import Origin
 
-try:
+with package_of("strands"):
     from strands.memory import (
         AddMessagesContext,
         ExtractionConfig,
@@ -41,8 +40,6 @@ try:
         SearchOptions,
     )
     from strands.types.content import Message
-except ImportError as error:
-    raise missing_package("strands", error) from error
 
 _RESULTS = 10
 _DESCRIPTION = "What is known about the user, and what was said in all conversations with them."
@@ -161,7 +158,7 @@ class HithertoMemoryStore(MemoryStore):
         """What is said in messages; the same message with the same number has the same id."""
         for number, message in zip(numbers, messages, strict=True):
             for part, utterance in enumerate(_utterances(message)):
-                for place, piece in enumerate(pieces(utterance.text)):
+                for place, piece in enumerate(pieces(storable(utterance.text))):
                     identity = json.dumps([self._stem, number, part, place, piece])
                     said: MessageInput = {
                         "id": f"said_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",

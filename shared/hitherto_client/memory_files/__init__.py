@@ -6,6 +6,6 @@ the `anthropic` package.
 """
 
 from hitherto_client.memory_files.commands import MemoryFiles
-from hitherto_client.memory_files.kinds import MemoryFileError
+from hitherto_client.memory_files.tree import MemoryFileError
 
 __all__ = ["MemoryFileError", "MemoryFiles"]

@@ -13,8 +13,15 @@ import grpc
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.memory_files.kinds import FilesOwner, FreeFile, MemoryFile, MemoryFileError
-from hitherto_client.memory_files.tree import ROOT, Tree, checked_path
+from hitherto_client.memory_files.tree import (
+    ROOT,
+    FilesOwner,
+    FreeFile,
+    MemoryFile,
+    MemoryFileError,
+    Tree,
+    checked_path,
+)
 from hitherto_client.words import Origin
 
 _LEVELS = 2

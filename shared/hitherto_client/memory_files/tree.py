@@ -1,23 +1,275 @@
-"""Which files there are, and what each of them holds."""
+"""Which files there are, and what each holds: a list of memories, the profile, or a free file.
+
+A file is what the services hold, written as lines. Rewriting one compares its lines with the new
+ones and makes the difference by the ordinary calls: a changed line corrects its memory, which keeps
+its earlier wording; a line that is gone forgets it, and RestoreMemory brings it back.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from difflib import SequenceMatcher
+from typing import Any, Protocol, get_args
 
-from hitherto_client.memory_files.kinds import (
-    SOURCE_TYPE,
-    FilesOwner,
-    FreeFile,
-    MemoryFile,
-    MemoryFileError,
-    MemoryList,
-    ProfileFile,
-)
-from hitherto_client.results.memories import Memory
-from hitherto_client.words import MemoryType
+from hitherto_client._sync.client import Hitherto
+from hitherto_client.results.conversations import Document
+from hitherto_client.results.memories import Memory, Profile
+from hitherto_client.words import MemoryType, Origin
+
+SOURCE_TYPE = "memory-file"
+"""The source type of the documents that hold free files."""
+_TITLE = 200
+_REASON = "edited in the memory files"
+
+
+class MemoryFileError(Exception):
+    """A command that cannot be carried out; the text is for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesOwner:
+    """Whose files they are, and on whose word new lines stand."""
+
+    client: Hitherto
+    user: str
+    origin: Origin
+
+
+class MemoryFile(Protocol):
+    """A file of the tree."""
+
+    @property
+    def text(self) -> str:
+        """What stands in it."""
+
+    @property
+    def size(self) -> int:
+        """The size of its text, in bytes of UTF-8."""
+
+    def rewrite(self, text: str) -> None:
+        """Make what stands in it this text."""
+
+    def delete(self) -> None:
+        """Remove what stands in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryList:
+    """Memories of one type, one a line, the oldest first."""
+
+    owner: FilesOwner
+    type: MemoryType
+    memories: Sequence[Memory]
+
+    @property
+    def text(self) -> str:
+        """One line for each memory."""
+        return "".join(f"- {_one_line(memory.content)}\n" for memory in self.memories)
+
+    @property
+    def size(self) -> int:
+        """The size of the lines, in bytes."""
+        return len(self.text.encode())
+
+    def rewrite(self, text: str) -> None:
+        """Correct, forget and save memories so that they say this text.
+
+        Blank lines and headings state nothing, and are not kept.
+        """
+        old = [_one_line(memory.content) for memory in self.memories]
+        new = list(_statements(text))
+        corrected: list[tuple[Memory, str]] = []
+        forgotten: list[Memory] = []
+        saved: list[str] = []
+        for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if tag == "equal":
+                continue
+            pairs = min(i2 - i1, j2 - j1)
+            corrected += zip(self.memories[i1 : i1 + pairs], new[j1 : j1 + pairs], strict=True)
+            forgotten += self.memories[i1 + pairs : i2]
+            saved += new[j1 + pairs : j2]
+        # What adds comes first: a call that fails in between has lost nothing.
+        client, user = self.owner.client, self.owner.user
+        for content in saved:
+            client.save_memory(user, content, type=self.type, origin=self.owner.origin)
+        for memory, content in corrected:
+            client.update_memory(user, memory.id, content=content, version=memory.version)
+        for memory in forgotten:
+            client.forget_memory(user, memory.id, reason=_REASON)
+
+    def delete(self) -> None:
+        """Forget all of them."""
+        self.rewrite("")
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFile:
+    """The profile: a line `path: value` for each value, and for each item of a list."""
+
+    owner: FilesOwner
+    profile: Profile | None
+
+    @property
+    def text(self) -> str:
+        """The lines, by path."""
+        return "".join(f"{path}: {_shown(value)}\n" for path, value in self._lines())
+
+    @property
+    def size(self) -> int:
+        """The size of the lines, in bytes."""
+        return len(self.text.encode())
+
+    def rewrite(self, text: str) -> None:
+        """Set and clear values so that the profile says this text; its history keeps the others.
+
+        Raises:
+            MemoryFileError: A line is not `path: value`, or its path is none of a profile.
+        """
+        said = self._read(text)
+        known = {path: _values(held) for path, held in self._held().items()}
+        changed = {path: values for path, values in said.items() if known.get(path) != values}
+        arguments: dict[str, Any] = {}
+        for path, values in changed.items():
+            listed = len(values) > 1 or isinstance(self._held().get(path), list)
+            _put(arguments, path.split("."), values if listed else values[0])
+        gone = [path for path in known if path not in said]
+        if not arguments and not gone:
+            return
+        self.owner.client.update_profile(
+            self.owner.user,
+            **arguments,
+            clear=gone,
+            version=self.profile.version if self.profile else 0,
+        )
+
+    def delete(self) -> None:
+        """Clear every value that the file shows."""
+        self.rewrite("")
+
+    def _held(self) -> dict[str, Any]:
+        if self.profile is None:
+            return {}
+        shown = {
+            "summary": self.profile.summary,
+            "current_projects": list(self.profile.current_projects),
+            "frequent_intents": list(self.profile.frequent_intents),
+        }
+        nested = {"preferences": self.profile.preferences, "facts": self.profile.facts}
+        return dict([*_leaves(shown), *sorted(_leaves(nested), key=lambda leaf: leaf[0])])
+
+    def _lines(self) -> Iterator[tuple[str, Any]]:
+        for path, held in self._held().items():
+            for value in _values(held):
+                yield path, value
+
+    def _read(self, text: str) -> dict[str, list[Any]]:
+        as_shown = {(path, _shown(value)): value for path, value in self._lines()}
+        said: dict[str, list[Any]] = {}
+        for line in _statements(text):
+            path, colon, words = (part.strip() for part in line.partition(":"))
+            if not colon or not words or path.partition(".")[0] not in _FIELDS:
+                raise MemoryFileError(
+                    f"The line `{line}` is no line of the profile: write `path: value`, where the "
+                    f"path begins with one of {', '.join(sorted(_FIELDS))}, such as "
+                    "`facts.personal.location: Porto`."
+                )
+            if ("." in path) != (path.partition(".")[0] in _NESTED):
+                raise MemoryFileError(f"`{path}` is no path of a profile.")
+            said.setdefault(path, []).append(as_shown.get((path, words), words))
+        return said
+
+
+_NESTED = frozenset({"preferences", "facts"})
+_FIELDS = _NESTED | {"summary", "current_projects", "frequent_intents"}
+
+
+@dataclass(frozen=True, slots=True)
+class FreeFile:
+    """A file that the agent made: a document, which searches and contexts find."""
+
+    owner: FilesOwner
+    path: str
+    document: Document | None
+    """None: it is about to be made."""
+
+    @property
+    def text(self) -> str:
+        """Its text; empty if the document came from a list."""
+        return self.document.content if self.document else ""
+
+    @property
+    def size(self) -> int:
+        """The size of the whole text, in bytes, whether it is here or not."""
+        return int(self.document.metadata.get("bytes", 0)) if self.document else 0
+
+    def rewrite(self, text: str) -> None:
+        """Store the file with this text."""
+        self.owner.client.ingest_documents(
+            self.owner.user,
+            [
+                {
+                    "source_type": SOURCE_TYPE,
+                    "source_id": self.path,
+                    "content_type": "document",
+                    "title": self.path.rpartition("/")[2][:_TITLE],
+                    "content": text,
+                    "metadata": {"bytes": len(text.encode())},
+                }
+            ],
+        )
+
+    def delete(self) -> None:
+        """Delete the document; what was learnt from it stays."""
+        if self.document is not None:
+            self.owner.client.delete_document(self.owner.user, self.document.id)
+
+
+def _statements(text: str) -> Iterator[str]:
+    """The lines that state something, without the dash of a list."""
+    for line in text.splitlines():
+        statement = line.strip()
+        if statement.startswith("#"):
+            continue
+        statement = statement.removeprefix("- ").strip()
+        if statement and statement != "-":
+            yield statement
+
+
+def _one_line(content: str) -> str:
+    return " ".join(content.split())
+
+
+def _leaves(held: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value by its path; a list is one value, and keys that contain a dot are left out."""
+    for key, value in held.items():
+        path = f"{at}.{key}" if at else key
+        if "." in key or ":" in key:
+            continue
+        if isinstance(value, Mapping):
+            yield from _leaves(value, path)
+        elif value not in ("", None, []):
+            yield path, value
+
+
+def _values(held: Any) -> list[Any]:
+    return held if isinstance(held, list) else [held]
+
+
+def _shown(value: Any) -> str:
+    """A value as words; numbers, booleans and nested values as JSON."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return _one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _put(arguments: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for key in path[:-1]:
+        arguments = arguments.setdefault(key, {})
+    arguments[path[-1]] = value
+
 
 ROOT = "/memories"
 PROFILE = f"{ROOT}/profile.md"

@@ -3,13 +3,6 @@
 Times are aware datetimes in UTC, free JSON is a dict, lists are tuples.
 """
 
-from hitherto_client.results.changes import (
-    MemoryChange,
-    NewWebhook,
-    WatchedChanges,
-    Webhook,
-    WebhookDelivery,
-)
 from hitherto_client.results.conversations import (
     Added,
     AddedAction,
@@ -51,12 +44,6 @@ from hitherto_client.results.memories import (
     ProfileSource,
     SavedMemory,
 )
-from hitherto_client.results.privacy import (
-    EraseReceipt,
-    ExportManifest,
-    ImportedUser,
-    UserSettings,
-)
 from hitherto_client.results.search import (
     Context,
     EnhancedPrompt,
@@ -69,12 +56,21 @@ from hitherto_client.results.search import (
 )
 from hitherto_client.results.upkeep import (
     AuditEvent,
+    EraseReceipt,
+    ExportManifest,
     Health,
+    ImportedUser,
+    MemoryChange,
+    NewWebhook,
     Reembedding,
     Schedule,
     UpkeepStart,
     UsageReport,
     UsageRow,
+    UserSettings,
+    WatchedChanges,
+    Webhook,
+    WebhookDelivery,
 )
 
 __all__ = [

@@ -12,12 +12,12 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 import grpc
-from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf import message_factory
 
-from hitherto.v1 import memory_pb2, memory_service_pb2, session_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.days import days_in, zone_or_utc
+from hitherto_client.declared import RPCS
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.tools import results
 from hitherto_client.tools.arguments import ToolArgumentError, check, moment, read_arguments
@@ -140,10 +140,8 @@ class Toolbox:
             HithertoCallError: The services did not answer.
         """
         self._require_bound()
-        request = retrieval.GetContextRequest(
-            user_id=self._user_id, query=question, consistency_token=self._token
-        )
-        return self._client.retrieval.GetContext(request).prompt_block
+        block: str = self._ask("GetContext", query=question).prompt_block
+        return block
 
     def _require_bound(self) -> None:
         """Find out once whether the services would refuse another user.
@@ -177,16 +175,21 @@ class Toolbox:
             self._zone = (time.monotonic(), zone)
         return zone
 
+    def _ask(self, rpc: str, **fields: Any) -> Any:
+        """The reply of an RPC about the user, which sees what the tools have written before."""
+        stub, method = RPCS[rpc]
+        kind = message_factory.GetMessageClass(method.input_type)
+        if "consistency_token" in method.input_type.fields_by_name:
+            fields["consistency_token"] = self._token
+        request = build(kind, user_id=self._user_id, **fields)
+        reply: Any = getattr(getattr(self._client, stub), rpc)(request)
+        if "consistency_token" in method.output_type.fields_by_name:
+            self._token = reply.consistency_token
+        return reply
+
     def _search(self, arguments: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-        request = build(
-            retrieval.SearchMemoriesRequest,
-            user_id=self._user_id,
-            query=arguments["query"],
-            limit=arguments.get("limit", DEFAULT_RESULTS),
-            consistency_token=self._token,
-            **fields,
-        )
-        found = self._client.retrieval.SearchMemories(request)
+        limit = arguments.get("limit", DEFAULT_RESULTS)
+        found = self._ask("SearchMemories", query=arguments["query"], limit=limit, **fields)
         reply: dict[str, Any] = {
             "found": len(found.results),
             "items": [results.item(one) for one in found.results],
@@ -196,9 +199,8 @@ class Toolbox:
         return reply | _why(found.reason)
 
     def _save_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        request = build(
-            memory_service_pb2.SaveMemoryRequest,
-            user_id=self._user_id,
+        saved = self._ask(
+            "SaveMemory",
             content=arguments["content"],
             tags=arguments.get("tags", ()),
             importance=arguments.get("importance"),
@@ -206,8 +208,6 @@ class Toolbox:
             type=arguments.get("type"),
             source="explicit" if arguments.get("stated_by_user", True) else "inference",
         )
-        saved = self._client.memories.SaveMemory(request)
-        self._token = saved.consistency_token
         return {"saved": results.memory(saved.memory), "already_known": saved.deduplicated}
 
     def _search_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,43 +219,28 @@ class Toolbox:
         )
 
     def _list_memories(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        request = build(
-            retrieval.ListMemoriesRequest,
-            user_id=self._user_id,
-            types=arguments.get("types"),
-            page_size=arguments.get("limit", DEFAULT_RESULTS),
-            consistency_token=self._token,
-        )
-        found = self._client.retrieval.ListMemories(request)
+        size = arguments.get("limit", DEFAULT_RESULTS)
+        found = self._ask("ListMemories", types=arguments.get("types"), page_size=size)
         listed = [results.memory(one) for one in found.memories]
         return {"known": found.total_size, "memories": listed} | _why(found.reason)
 
     def _correct_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        request = memory_service_pb2.UpdateMemoryRequest(
-            user_id=self._user_id,
+        corrected = self._ask(
+            "UpdateMemory",
             memory_id=arguments["memory_id"],
-            memory=memory_pb2.Memory(content=arguments["content"]),
-            update_mask=FieldMask(paths=["content"]),
-            carry_along=arguments.get("carry_along", False),
+            memory={"content": arguments["content"]},
+            update_mask=["content"],
+            carry_along=arguments.get("carry_along"),
         )
-        corrected = self._client.memories.UpdateMemory(request)
-        self._token = corrected.consistency_token
         return {"corrected": results.memory(corrected.memory)} | results.still_said(corrected)
 
     def _forget_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        request = memory_service_pb2.ForgetMemoryRequest(
-            user_id=self._user_id,
-            memory_id=arguments["memory_id"],
-            carry_along=arguments.get("carry_along", False),
-        )
-        forgotten = self._client.memories.ForgetMemory(request)
-        self._token = forgotten.consistency_token
+        forgotten = self._ask("ForgetMemory", **arguments)
         return {"forgotten": forgotten.memory.id} | results.still_said(forgotten)
 
     def _get_profile(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        request = retrieval.GetProfileRequest(user_id=self._user_id, consistency_token=self._token)
         try:
-            found = self._client.retrieval.GetProfile(request)
+            found = self._ask("GetProfile")
         except HithertoCallError as error:
             if error.reason != "PROFILE_NOT_FOUND":
                 raise
@@ -268,25 +253,15 @@ class Toolbox:
         )
 
     def _find_entity(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        request = build(
-            retrieval.FindEntitiesRequest,
-            user_id=self._user_id,
-            name=arguments["name"],
-            type=arguments.get("type"),
-            limit=arguments.get("limit", DEFAULT_RESULTS),
-            consistency_token=self._token,
-        )
-        found = self._client.retrieval.FindEntities(request)
+        found = self._ask("FindEntities", **{"limit": DEFAULT_RESULTS, **arguments})
         return {"entities": [results.shown(one) for one in found.entities]} | _why(found.reason)
 
     def _get_recent_conversations(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        request = retrieval.GetRecentConversationsRequest(
-            user_id=self._user_id,
-            limit=arguments.get("limit", 0),
-            include_messages=arguments.get("include_context", False),
-            consistency_token=self._token,
+        found = self._ask(
+            "GetRecentConversations",
+            limit=arguments.get("limit"),
+            include_messages=arguments.get("include_context"),
         )
-        found = self._client.retrieval.GetRecentConversations(request)
         told = [results.conversation(one) for one in found.conversations]
         return {"conversations": told} | _why(found.reason)
 
@@ -295,9 +270,8 @@ class Toolbox:
 
     def _prepare_action(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            request = build(
-                session_service_pb2.AddPendingActionRequest,
-                user_id=self._user_id,
+            made = self._ask(
+                "AddPendingAction",
                 session_id=self.session_id,
                 type=arguments["action_type"],
                 params=arguments["params"],
@@ -305,8 +279,7 @@ class Toolbox:
             )
         except ValueError:
             raise ToolArgumentError("params must be a JSON object") from None
-        made = self._client.sessions.AddPendingAction(request)
-        self.session_id, self._token = made.session_id, made.consistency_token
+        self.session_id = made.session_id
         return {
             "pending_action": results.shown(made.pending_action),
             "next": "Ask the user to confirm it. It is not executed before that.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hitherto_client.command.output import clean_lines
 from hitherto_client.results import Memory, Profile
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 """In the place of a time that is not set."""
 _PIPE_WIDTH = 80
-_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def make_console(*, errors: bool = False) -> Console:
@@ -38,14 +37,6 @@ def make_console(*, errors: bool = False) -> Console:
     )
 
 
-def clean(text: str) -> str:
-    """People's words without what could steer a terminal."""
-    return "".join(
-        "\ufffd" if char in _BIDI or (unicodedata.category(char) == "Cc" and char != "\n") else char
-        for char in text
-    )
-
-
 class StoryPage:
     """The story's paper. Everything printed here is literal text: markup in it means nothing."""
 
@@ -55,7 +46,7 @@ class StoryPage:
     def chapter(self, title: str) -> None:
         """Begin a section."""
         self.console.print()
-        self.console.print(Text(clean(title), style="bold cyan"))
+        self.console.print(Text(clean_lines(title), style="bold cyan"))
         self.console.print(Text("─" * min(len(title), self.console.width), style="cyan"))
 
     def say(self, text: str, style: str = "") -> None:
@@ -86,7 +77,7 @@ class StoryPage:
     def _wrapped(self, text: str, first: str, rest: str, style: str = "") -> None:
         width = max(20, self.console.width - max(len(first), len(rest)))
         lead = first
-        for part in Text(clean(text), style=style).wrap(self.console, width) or [Text("")]:
+        for part in Text(clean_lines(text), style=style).wrap(self.console, width) or [Text("")]:
             # Not cut to the width: a word that is longer stays whole, so that it can be copied.
             line = Text(lead) + part
             line.rstrip()
@@ -105,7 +96,7 @@ class StoryPage:
                 no_wrap=number,
             )
         for row in rows:
-            table.add_row(*(Text(clean(cell)) for cell in row))
+            table.add_row(*(Text(clean_lines(cell)) for cell in row))
         self.console.print(table)
 
 

@@ -19,9 +19,8 @@ from pydantic import ValidationError
 
 from hitherto_client import HithertoCallError
 from hitherto_client.transcripts import FileTranscript, TranscriptError
-from hitherto_local.demo.one_screen import tell_in_one_screen
-from hitherto_local.demo.own_file import own_transcripts, tell_own
 from hitherto_local.demo.services import ServiceFailed, running
+from hitherto_local.demo.short_stories import own_transcripts, tell_in_one_screen, tell_own
 from hitherto_local.demo.show import StoryPage, make_console
 from hitherto_local.demo.story import Story, sample_transcripts, tell, tell_what_runs
 from hitherto_local.demo.work import DemoRun, learn

@@ -698,7 +698,7 @@ def test_a_reembedding_is_followed_to_its_end(
     fakes: Fakes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """START is answered without numbers where counting takes too long."""
-    monkeypatch.setattr("hitherto_client.command.reembed._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("hitherto_client.command.upkeep._POLL_SECONDS", 0.01)
     job = fakes.extraction.add_job(kind="reembedding", state=job_pb2.JOB_STATE_RUNNING)
     asked: list[int] = []
 

@@ -15,8 +15,8 @@ from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
+from hitherto_client.batches import MAX_ERRORS
 from hitherto_client.inputs import MemoryInput, TranscriptInput
-from hitherto_client.streams import MAX_ERRORS
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)

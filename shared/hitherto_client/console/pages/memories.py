@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 from starlette.responses import Response
 
-from hitherto_client.console import bars
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import Fields
+from hitherto_client.console.rendering import now
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.words import Confidence, MemorySource, MemoryStatus, MemoryType, PromptTemplate
 
@@ -87,9 +87,9 @@ async def _timeline(visit: Visit) -> Response:
     ).page()
     dated = sorted(
         (memory for memory in found.items if memory.valid_from),
-        key=lambda memory: memory.valid_from or bars.now(),
+        key=lambda memory: memory.valid_from or now(),
     )
-    last = bars.now()
+    last = now()
     first = dated[0].valid_from if dated else last
     return visit.page("timeline.html", found=found, dated=dated, first=first, last=last)
 

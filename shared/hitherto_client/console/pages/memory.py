@@ -8,11 +8,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hitherto_client.console import bars
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import FieldRefused
 from hitherto_client.console.pages.memories import CONFIDENCES, TYPES
-from hitherto_client.console.rendering import iso_day
+from hitherto_client.console.rendering import iso_day, now
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.results import ChangedMemory, Memory
 
@@ -65,7 +64,7 @@ async def _related(visit: Visit, memory: Memory) -> dict[str, list[Memory]]:
 def _ends(memory: Memory, related: dict[str, list[Memory]]) -> tuple[datetime, datetime]:
     """The times between which the validity of these memories is drawn."""
     shown = [memory, *related["before"], *related["after"]]
-    last = bars.now()
+    last = now()
     starts = [start for one in shown if (start := one.valid_from or one.created_at)]
     return min(starts, default=last), last
 

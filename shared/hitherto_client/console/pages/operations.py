@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 from starlette.responses import Response
 
-from hitherto_client.console import bars
 from hitherto_client.console.charts import Charts, usage_charts
+from hitherto_client.console.rendering import now
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
 from hitherto_client.declared import RPCS
 from hitherto_client.results import UsageRow
@@ -23,7 +23,7 @@ _PAGES_OF_CHARTS = 10
 async def _usage(visit: Visit) -> Response:
     given = visit.address
     dimensions: list[Any] = given.words("by", _DIMENSIONS) or ["day", "kind"]
-    since = given.day("since") or bars.now() - timedelta(days=_USUAL_DAYS)
+    since = given.day("since") or now() - timedelta(days=_USUAL_DAYS)
     report = await visit.client.get_usage(
         visit.user,
         since=since,
@@ -56,7 +56,7 @@ async def _charts(visit: Visit, since: datetime, until: datetime | None) -> Char
         if not page:
             break
     # The days of usage are those of UTC; the last one ends before `until`.
-    last = min(until - timedelta(microseconds=1), bars.now()) if until else bars.now()
+    last = min(until - timedelta(microseconds=1), now()) if until else now()
     return usage_charts(rows, since.astimezone(UTC).date(), last.astimezone(UTC).date())
 
 
