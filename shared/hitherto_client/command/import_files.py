@@ -16,6 +16,7 @@ from hitherto.v1 import conversation_pb2, item_error_pb2, memory_service_pb2
 from hitherto_client.batches import MAX_ERRORS, parts
 from hitherto_client.command.options import open_file
 from hitherto_client.command.output import UsageError
+from hitherto_client.command.show import short
 from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
 from hitherto_client.transcripts import (
     Defaults,
@@ -25,8 +26,6 @@ from hitherto_client.transcripts import (
     memory_request,
     read_records,
 )
-
-_LONGEST_NAME = 80
 
 
 @dataclass(slots=True)
@@ -192,7 +191,7 @@ class ImportedFile:
     def _placed(self, line: int, problem: str) -> tuple[int, str]:
         """A problem by its line, or with the name of its conversation."""
         name = self._conversations.get(line)
-        return (0, f"{shortened(name)}: {problem}") if name else (line, problem)
+        return (0, f"{short(name)}: {problem}") if name else (line, problem)
 
     def _note(self, line: int) -> None:
         """Write down that the next item comes from this line."""
@@ -204,11 +203,6 @@ class ImportedFile:
     def _line_of(self, item: int) -> int:
         place = bisect_right(self._items, item) - 1
         return self._lines[place] + item - self._items[place]
-
-
-def shortened(name: str) -> str:
-    """The name of a conversation as a line can hold it: an export may name one by its whole text."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
 def _kind(value: dict[str, Any]) -> str:

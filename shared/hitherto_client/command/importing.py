@@ -22,13 +22,12 @@ from hitherto_client.command.import_files import (
     ImportPlan,
     left_out,
     prices,
-    shortened,
 )
 from hitherto_client.command.options import Argument, Switch, connect, moment, size_of
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, Waits, if_stopped, tell_if_away
 from hitherto_client.command.rpc import Command
-from hitherto_client.command.show import Column, show_rows
+from hitherto_client.command.show import Column, short, show_rows
 from hitherto_client.importers import FORMATS
 from hitherto_client.transcripts import Defaults
 
@@ -73,7 +72,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             token = _import(client, file, files, bar, waits, options.timeout) or token
             if file.kind == "transcripts":
                 for conversation in file.report.undated:
-                    file.refuse(0, f"{shortened(conversation)} {_UNDATED}")
+                    file.refuse(0, f"{short(conversation)} {_UNDATED}")
     document = {"files": [file.as_dict() for file in files], "consistency_token": token}
     output.result(document, lambda: _tell(output, files))
     return FAILED if any(file.refused for file in files) else OK
