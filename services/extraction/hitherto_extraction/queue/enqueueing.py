@@ -116,14 +116,10 @@ class JobQueue:
         debounce_seconds: float = 0.0,
     ) -> Job:
         """Queue work on one user's data; see `enqueue`."""
-        scope = user.scope
-        return await self.enqueue(
+        return await self._queue(
             user.connection,
-            scope.tenant_id,
-            kind,
-            user_id=scope.user_id,
-            params=params,
-            debounce_seconds=debounce_seconds,
+            **user.scope.bind(kind=kind, params=Jsonb(dict(params))),
+            debounce=debounce_seconds,
         )
 
     async def enqueue_range(

@@ -21,12 +21,6 @@ UPDATE users SET time_zone = %(time_zone)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-SETTINGS = (
-    *("memory_enabled", "learning_enabled", "retention_days", "message_retention_days"),
-    *("encrypt_sensitive", "time_zone", "redact_secrets"),
-)
-"""The columns of `_READ`."""
-
 _WRITE = """
 UPDATE users
 SET memory_enabled = %(memory_enabled)s, learning_enabled = %(learning_enabled)s,
@@ -44,8 +38,7 @@ async def read_zone(user: UserRows) -> str:
 
 async def read(user: UserRows) -> dict[str, Any]:
     """The user's settings, by column; None, or absent, follows the installation."""
-    row = await user.fetch_row(_READ)
-    return {} if row is None else dict(zip(SETTINGS, row, strict=True))
+    return next(iter((await user.execute(_READ)).dicts()), {})
 
 
 async def write(user: UserRows, settings: Mapping[str, Any]) -> None:
