@@ -202,7 +202,7 @@ class ImportedFile:
 
 
 def shortened(name: str) -> str:
-    """The name of a conversation as a line can hold it: an export may name one by its whole text."""
+    """The name of a conversation as a line can hold it: an export may name it by a whole text."""
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
