@@ -21,6 +21,8 @@ from typing import NoReturn
 import pytest
 
 from tests.code_blocks import blocks
+from tools.release.client_packages import pack_java, pack_npm
+from tools.version import version
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOS = ROOT / "protos"
@@ -64,7 +66,10 @@ def _build(language: str, ready: Path, build: Callable[[Path], None]) -> None:
             copy = building / source.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
-        build(building / "clients" / language)
+        folder = building / "clients" / language
+        # As in a release, whose archives bear it.
+        shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
+        build(folder)
         building.rename(ready)
     finally:
         shutil.rmtree(building, ignore_errors=True)
@@ -78,6 +83,7 @@ def _digest(language: str) -> str:
 
 
 def _sources(language: str) -> Iterator[Path]:
+    yield ROOT / "LICENSE"
     yield CLIENTS / "rules.json"
     for folder in (CLIENTS / language, PROTOS):
         yield from sorted(
@@ -163,6 +169,13 @@ def _version(command: list[str]) -> tuple[int, ...]:
     return ()
 
 
+def released(folder: Path) -> Path:
+    """Where a package's build leaves what a release of it consists of: nothing is built twice."""
+    archives = folder.parents[1] / "released"
+    archives.mkdir(exist_ok=True)
+    return archives
+
+
 @dataclass(frozen=True)
 class Package:
     """The client of a language, built.
@@ -216,6 +229,8 @@ def typescript_package(cache: Path) -> Package:
         # Inside the package, which can import itself by its name.
         for place, program in enumerate(programs(folder, "ts")):
             (folder / f"program{place}.mjs").write_text(program, "utf-8")
+        with tempfile.TemporaryDirectory() as work:
+            pack_npm(folder, version(), released(folder), Path(work))
 
     folder = build_once("typescript", cache, build)
     return Package(
@@ -256,6 +271,7 @@ def java_package(cache: Path) -> Package:
         (folder / "quickstart").mkdir()
         (folder / "quickstart/QuickStart.java").write_text(programs(folder, "java")[0], "utf-8")
         _make([javac, "-cp", classes(folder), "quickstart/QuickStart.java"], folder)
+        pack_java(folder, version(), released(folder))
 
     folder = build_once("java", cache, build)
     return Package(

@@ -15,9 +15,10 @@ import psycopg
 import pytest
 
 from tests.certificates import Authority, Pair
-from tests.e2e.client_packages import PACKAGES, Package, unavailable
+from tests.e2e.client_packages import PACKAGES, Package, released, unavailable
 from tests.e2e.conftest import Services
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
+from tools.version import version
 
 RUN_SECONDS = 600
 SAVED = {
@@ -105,6 +106,16 @@ async def test_its_own_tests_pass(
 async def test_its_quick_start_runs(package: Package, environment: dict[str, str]) -> None:
     told = await run(package.programs[0], package, environment)
     assert "Ana lives in Porto." in told
+
+
+def test_a_release_has_what_registries_ask_for(request: pytest.FixtureRequest) -> None:
+    """`tools.release` packed the same builds."""
+    cache = Path(request.config.cache.mkdir("clients"))
+    client = f"hitherto-client-{version()}"
+    java = {f"{client}{kind}" for kind in (".jar", "-javadoc.jar", "-sources.jar", ".pom")}
+    for language, archives in (("typescript", {f"{client}.tgz"}), ("java", java)):
+        into = released(PACKAGES[language](cache).folder)
+        assert {path.name for path in into.iterdir()} == archives
 
 
 async def test_a_model_of_the_ai_sdk_remembers(

@@ -163,7 +163,7 @@ class Processes:
         return await self.launch(name, port=port, **settings).ready()
 
     async def start_both(
-        self, extraction: dict[str, str] | None = None, retrieval: dict[str, str] | None = None
+        self, extraction: dict[str, Any] | None = None, retrieval: dict[str, Any] | None = None
     ) -> tuple[Service, Service]:
         """Start both at the same time, each with settings of its own, and wait until they serve."""
         return await asyncio.gather(

@@ -70,15 +70,13 @@ WORDS = [
     "".join(chance.choices("abcdefghijklmnoprstuvwy", k=chance.randrange(3, 10)))
     for _ in range(20_000)
 ]
+SHORTEST = 4
+"""Bytes of the shortest, with the space after it."""
 
 
 def prose(size: int) -> str:
     """So many bytes of words, most of them different."""
-    words, used = [], 0
-    while used < size:
-        words.append(chance.choice(WORDS))
-        used += len(words[-1]) + 1
-    return " ".join(words)[:size]
+    return " ".join(chance.choices(WORDS, k=size // SHORTEST + 1))[:size]
 
 
 def said(content: str, **fields: Any) -> conversation_pb2.Message:
@@ -350,10 +348,9 @@ async def stage(place: Path, conninfo: str) -> AsyncIterator[Stage]:
             holds = {name: place / f"{name}.holds" for name in ("extraction", "retrieval")}
             for file in holds.values():
                 file.touch()
-            writer, reader = [
-                await processes.start(name, LOOP_WATCH_FILE=str(holds[name]))
-                for name in ("extraction", "retrieval")
-            ]
+            writer, reader = await processes.start_both(
+                *({"LOOP_WATCH_FILE": str(file)} for file in holds.values())
+            )
             mine, others = [bearer(await key(conninfo, tenant)) for tenant in "ab"]
             yield Stage(writer, reader, mine, others, model, holds)
         finally:

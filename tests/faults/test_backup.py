@@ -78,8 +78,7 @@ async def test_what_was_acknowledged_before_the_dump_is_there_after_the_restore(
     tmp_path: Path,
 ) -> None:
     shared.settings["HITHERTO_ENCRYPTION_KEY"] = "ab" * 32
-    extraction = await shared.start("extraction")
-    retrieval = await shared.start("retrieval")
+    extraction, retrieval = await shared.start_both()
     one = caller(lambda: extraction.address)
     for n in range(20):
         await one.submit(Batch.new(f"user-{n % 4}"))

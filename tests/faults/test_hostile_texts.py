@@ -49,8 +49,7 @@ async def watched(
 ) -> AsyncIterator[tuple[Service, Service, Waited, list[tuple[str, str]]]]:
     """Both services, the waiting of tenant `b`, and a credential of tenant `a`."""
     processes.settings.update(HITHERTO_AUTH="api-key", **settings)
-    writer = await processes.start("extraction")
-    reader = await processes.start("retrieval")
+    writer, reader = await processes.start_both()
     mine, others = [bearer(await key(conninfo, tenant)) for tenant in "ab"]
     async with bystander(writer.address, reader.address, others) as waited:
         yield writer, reader, waited, mine

@@ -16,11 +16,17 @@ _TRY = 'import { Hitherto } from "@hitherto/client"; new Hitherto().close();'
 
 
 def build_npm(version: str, into: Path, work: Path) -> None:
-    """Build `hitherto-client-VERSION.tgz`; install it alone, and import it."""
+    """Build `hitherto-client-VERSION.tgz`."""
     tool("node", "npm")
     package = copied_package("typescript", work)
     run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=package)
-    run("npm", "pack", "--pack-destination", into, cwd=package)
+    run("npm", "run", "build", cwd=package)
+    pack_npm(package, version, into, work)
+
+
+def pack_npm(package: Path, version: str, into: Path, work: Path) -> None:
+    """Pack a package that was built; install it alone, and import it."""
+    run("npm", "pack", "--ignore-scripts", "--pack-destination", into, cwd=package)
     archive = into / f"hitherto-client-{version}.tgz"
     with tarfile.open(archive) as packed:
         names = {name.removeprefix("package/") for name in packed.getnames()}
@@ -37,7 +43,11 @@ def build_npm(version: str, into: Path, work: Path) -> None:
 def build_java(version: str, into: Path, work: Path) -> None:
     """Build the jar, its sources, its javadoc and its pom, as Maven Central asks for them."""
     tool("javac", "mvn")
-    package = copied_package("java", work)
+    pack_java(copied_package("java", work), version, into)
+
+
+def pack_java(package: Path, version: str, into: Path) -> None:
+    """Pack a copy of the package; what is compiled in it already stays as it is."""
     run("mvn", "-q", "-B", "-Prelease", "package", "-Dmaven.test.skip=true", cwd=package)
     name = f"hitherto-client-{version}"
     for kind, holds in (
