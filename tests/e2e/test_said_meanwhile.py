@@ -231,6 +231,21 @@ async def test_row_72_who_says_it_elsewhere_is_believed_though_a_source_was_take
     assert [each.id for each in await memories(modelled)] == [first.id, held.id]
 
 
+async def test_row_72_who_restores_what_was_taken_back_states_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """It stays when something else about it is taken back."""
+    model.script = replies({"forget": forgetting, "I keep bees": stating})
+    await tell(modelled, "first", "I keep bees", day=0)
+    await take_back(modelled, conversation_id="first")
+    (held,) = await memories(modelled, statuses=[FORGOTTEN])
+    await restore(modelled, held.id)
+    await tell(modelled, "bad", "Please forget my insects", day=2)
+    assert await memories(modelled) == []
+    await take_back(modelled, conversation_id="bad")
+    assert [each.content for each in await memories(modelled)] == [BEES]
+
+
 async def test_row_72_what_followed_the_source_may_replace_what_is_back(
     modelled: Services, model: ScriptedModel
 ) -> None:

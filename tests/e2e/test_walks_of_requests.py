@@ -20,14 +20,14 @@ import grpc
 
 from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
-from tests.e2e.curating import checks
+from tests.e2e.curating import checks, save
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, merged
 from tests.scripted_model.answers import memory as new_memory
 
-USERS, TURNS, LAST_TURNS = 6, 12, 4
+USERS, TURNS, LAST_TURNS = 4, 14, 4
 THINGS = (
     ("Ana avoids meat", "Ana does not eat any meat", "Ana is a vegetarian"),
     ("Ana keeps bees", "Ana has hives of bees", "Ana is a keeper of bees"),
@@ -70,7 +70,7 @@ class Life:
     async def live(self) -> None:
         learning = [self.say, self.say, self.say, self.update, self.contradict, self.request]
         await self.say()
-        by_hand = [self.forget, self.restore, self.merge, self.undo]
+        by_hand = [self.save, self.save, self.forget, self.restore, self.merge, self.undo]
         for _ in range(TURNS):
             await self.one([*learning, *by_hand, self.take_back, self.take_back])
         await self.settled()
@@ -162,6 +162,14 @@ class Life:
             return {"new_memories": [new_memory(words, ["m1"], tags=[TAG])]}
 
         await self.tell(f"says {words}", answer, asked=False, words={words})
+
+    async def save(self) -> None:
+        """Save by hand, which sets a reconciliation off."""
+        words = self.random.choice(self.random.choice(THINGS))
+        self.story.append(f"saves {words}")
+        saved = await save(self.services, words, user=self.name, tags=[TAG])
+        if saved.memory.status in CURRENT:
+            self.events.append(Happened(False, {words}))
 
     async def known(self) -> memory_pb2.Memory | None:
         found = [m for m in await self.held(*CURRENT) if thing_of(m.content) is not None]

@@ -105,9 +105,16 @@ def _replayed(
     rebuilt = _RebuiltMemory(gone, hidden)
     rebuilt.held["type"] = versions[0].fields["type"]
     before: StoredVersion | None = None
+    was_gone = False
     for version in versions:
         if version.version not in explained and version.version not in skipped:
-            rebuilt.change(before, version)
+            # Who restores what a roll-back had left nothing of states it.
+            rebuilt.change(None if was_gone and not rebuilt.held["content"] else before, version)
+        was_gone = version.fields["status"] == "forgotten" and (
+            was_gone
+            if before is not None and before.fields["status"] == "forgotten"
+            else version.version in skipped
+        )
         rebuilt.at = version.at
         for each in said[version.version]:
             if not each.taken:
