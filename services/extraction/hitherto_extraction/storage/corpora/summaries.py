@@ -62,7 +62,7 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 # Across users.
 _EXPECT = """
 UPDATE conversation_summaries AS s
-SET embedding_state = CASE s.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
+SET embedding_state = CASE WHEN s.embedding_state = 'stored' THEN 'pending' ELSE 'stored' END
 WHERE s.embedding_state <> 'none' AND (s.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
         SELECT FROM summary_embeddings AS e
         WHERE e.tenant_id = s.tenant_id AND e.user_id = s.user_id
