@@ -185,7 +185,7 @@ def _with_samples(connection: psycopg.Connection, text: str, kinds: list[str]) -
     for place, kind in enumerate(kinds, start=1):
         if kind.startswith(_EXTENSION):
             value = sql.SQL("{}::{}").format(_sample(kind), sql.SQL(kind)).as_string(connection)
-            text = re.sub(rf"\${place}\b", lambda _, value=value: value, text)
+            text = re.sub(rf"\${place}\b", value.replace("\\", r"\\"), text)
     connection.execute(f"PREPARE probe ({', '.join(kept)}) AS {text}".encode())
     return kept
 
