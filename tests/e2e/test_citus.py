@@ -250,7 +250,8 @@ class Life:
 
     async def restore_what_was_archived(self) -> Any:
         statuses: Any = ["archived"]
-        (faded,) = [each async for each in self.client.memories(USER, statuses=statuses)]
+        archived = [each async for each in self.client.memories(USER, statuses=statuses)]
+        (faded,) = [each for each in archived if "rain" in each.content]
         await self.client.restore_memory(USER, faded.id)
         return await self._contents(statuses=["active", "archived"])
 
