@@ -6,6 +6,7 @@ the tests need; without it they are skipped.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import io
 import json
@@ -30,8 +31,11 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.cluster import cluster_database, migrating
 from tests.conftest import as_superuser, new_database
 from tests.e2e.conftest import both_services, model_settings
+from tests.e2e.receiver import Receiver
+from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory, merged, quoting
+from tests.waiting import eventually
 
 USER = "ana"
 SCOPES: tuple[Any, ...] = ("memories", "messages", "summaries", "documents")
@@ -44,6 +48,20 @@ _VOLATILE = re.compile(
 )
 _EXACT = ("users", "conversations", "messages", "memories", "documents", "conversation_summaries")
 """Tables of which two lives have as many rows; how many jobs and audit entries depends on time."""
+_BY_BEA = """
+UPDATE history SET actor = 'jwt:bea'
+WHERE tenant_id = 'default' AND user_id = 'ana' AND memory_id = %(memory_id)s
+"""
+_NAMING_BEA = "SELECT count(*) FROM history WHERE actor LIKE '%:bea'"
+_SEALED = "SELECT count(*) > 0 FROM memories WHERE sealed IS NOT NULL"
+_HOLD_USER = """
+SELECT FROM users WHERE tenant_id = 'default' AND user_id = 'ana' FOR UPDATE
+"""
+_WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0"
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 _AGED = """
 UPDATE memories SET importance = 0.2, created_at = '2020-01-01 00:00Z',
     updated_at = '2020-01-01 00:00Z'
@@ -225,10 +243,100 @@ class Life:
         names = [(each.active_model, each.active_dimensions) for each in (switched, back)]
         return ended[0], names, found.results
 
+    async def undo_merge(self) -> Any:
+        (merged_one,) = [each async for each in self.client.memories(USER, tags=["cafes"])]
+        back = await self.client.undo_consolidation(USER, merged_one.id)
+        return sorted(each.content for each in back), await self._contents(tags=["cafes"])
+
+    async def restore_what_was_archived(self) -> Any:
+        statuses: Any = ["archived"]
+        archived = [each async for each in self.client.memories(USER, statuses=statuses)]
+        (faded,) = [each for each in archived if "rain" in each.content]
+        await self.client.restore_memory(USER, faded.id)
+        return await self._contents(statuses=["active", "archived"])
+
     async def roll_back(self) -> Any:
         counted = await self.client.rollback_source(USER, conversation="c2", dry_run=True)
         done = await self.client.rollback_source(USER, conversation="c2")
         return counted, done, await self._contents(tags=[])
+
+    async def roll_back_a_job(self) -> Any:
+        await self.client.add(
+            USER, [{"role": "user", "content": "Ana plays chess"}], conversation="c4"
+        )
+        (job,) = await self.client.learn(USER)
+        await self._ended(job)
+        return await self.client.rollback_source(USER, job=job), await self._contents()
+
+    async def roll_back_a_model(self) -> Any:
+        learnt = await self._learn("Ana collects stamps", "c5")
+        model = "gpt-4o-mini"
+        counted = await self.client.rollback_source(USER, model=model, dry_run=True)
+        done = await self.client.rollback_source(USER, model=model)
+        return learnt, counted, done, await self._contents()
+
+    async def deliver(self) -> Any:
+        """A change is sent to an address, with the memory as it then is."""
+        async with Receiver() as receiver:
+            made = await self.client.create_webhook(receiver.url, include_content=True)
+            await self.client.save_memory(USER, "Ana sings in a choir")
+            await eventually(lambda: receiver.received, "a delivery")
+            sent = receiver.received[0]
+
+            async def ended() -> bool:
+                found = [each async for each in self.client.webhook_deliveries()]
+                return {str(each.state) for each in found} == {"delivered"}
+
+            await eventually(ended, "the delivery's end")
+            await self.client.delete_webhook(made.webhook.id)
+            return sent.signed_with(made.secret), "Ana sings in a choir" in str(sent.data)
+
+    async def erase_an_actor(self) -> Any:
+        """A person who changed another one's memory is named nowhere any more."""
+        saved = await self.client.save_memory("bea", "Bea likes tea")
+        with psycopg.connect(self.administrator, autocommit=True) as connection:
+            connection.execute(_BY_BEA, {"memory_id": self.known["home"]})
+            named = connection.execute(_NAMING_BEA).fetchone()
+            await self.client.erase_user("bea")
+            left = connection.execute(_NAMING_BEA).fetchone()
+        told = [each async for each in self.client.memory_history(USER, self.known["home"])]
+        return bool(saved), named, left, sorted({each.actor for each in told})
+
+    async def wait_for_the_node(self) -> Any:
+        """A cluster tells that a job has ended once its rows are seen on their node too."""
+        states: Any = ["succeeded"]
+        (job, *_) = [each async for each in self.client.jobs(USER, states=states)]
+        with psycopg.connect(self.administrator) as connection:
+            distributed = _distributed(connection)
+            connection.execute(_HOLD_USER)
+            asked = asyncio.ensure_future(self.client.get_job(job.id))
+            done, _ = await asyncio.wait([asked], timeout=1.0 if distributed else 60.0)
+        return (await asked).state, bool(done) is not distributed
+
+    async def lose_connections(self) -> Any:
+        """All that lead to the nodes end, as where these are started again."""
+        with psycopg.connect(self.administrator, autocommit=True) as connection:
+            nodes = connection.execute(_WORKERS).fetchall() if _distributed(connection) else [()]
+        for node in nodes:
+            there = dict(zip(("host", "port"), node, strict=False))
+            with psycopg.connect(self.administrator, autocommit=True, **there) as connection:
+                connection.execute(_END_OTHERS)
+        found = await self.client.search(USER, "cats", limit=1)
+        saved = await self.client.save_memory(USER, "Ana has been to Rome")
+        return found.results, saved.memory, await self._learn("Ana reads novels", "c6")
+
+    async def seal(self) -> Any:
+        """What is sensitive is sealed by a sweep, and read as before."""
+        await self.client.save_memory(USER, "Ana takes insulin", sensitive=True)
+        await self.client.update_user_settings(USER, encrypt_sensitive=True)
+
+        async def sealed() -> bool:
+            with psycopg.connect(self.administrator, autocommit=True) as connection:
+                return connection.execute(_SEALED).fetchone() == (True,)
+
+        await eventually(sealed, "sealed rows")
+        found = (await self.client.search(USER, "insulin", limit=1)).results
+        return found, await self._contents()
 
     async def retention_and_clearing(self) -> Any:
         ran = await self._upkeep(await self.client.run_retention(USER))
@@ -260,6 +368,10 @@ class Life:
 STEPS: dict[str, Callable[[Life], Awaitable[Any]]] = {
     name: step for name, step in vars(Life).items() if not name.startswith("_") and callable(step)
 }
+
+
+def _distributed(connection: psycopg.Connection) -> bool:
+    return bool(connection.execute("SELECT to_regclass('pg_dist_node')").fetchone() != (None,))
 
 
 def comparable(value: Any, name: str = "") -> Any:
@@ -315,7 +427,9 @@ async def _lived(conninfo: str, administrator: str, folder: Path) -> dict[str, A
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(ScriptedModel(answer))
         services = await stack.enter_async_context(
-            both_services(conninfo, folder, **model_settings(model))
+            both_services(
+                conninfo, folder, **model_settings(model), **ENCRYPTING, webhook_private=True
+            )
         )
         client = await stack.enter_async_context(
             AsyncHitherto(services.retrieval_address, services.extraction_address, timeout=120)

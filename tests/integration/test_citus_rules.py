@@ -115,6 +115,10 @@ def test_a_statement_that_leaves_its_shard_is_found(changed: psycopg.Connection)
             ServiceStatement("c", f"SELECT FROM users AS u, jobs AS j WHERE {of_user}", False),
             ServiceStatement("d", f"SELECT content FROM memories WHERE {of_user}", False),
             ServiceStatement("e", "SELECT FROM users, jobs", across=True),
+            ServiceStatement(
+                "f", "UPDATE memories AS m SET type = CASE m.type WHEN 'fact' THEN 'goal' END", True
+            ),
+            ServiceStatement("g", "UPDATE jobs SET kind = CASE kind WHEN 'a' THEN 'b' END", True),
         ],
         plan,
     )
@@ -122,6 +126,7 @@ def test_a_statement_that_leaves_its_shard_is_found(changed: psycopg.Connection)
         "a": "reads through newest",
         "b": "updates by random",
         "c": "joins jobs of the coordinator",
+        "f": "compares by CASE column WHEN",
     }
 
 

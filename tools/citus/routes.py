@@ -23,8 +23,10 @@ from tools.tree.scope_of_statements import statements as constants
 _PLACEHOLDER = re.compile(r"%(?:(?:\((\w+)\))?[sbt]|%)")
 _TASKS = re.compile(r"(?<!Map )(?<!Merge )Task Count: (\d+)")
 _CHANGED = re.compile(r"\bUPDATE (\w+) (?:AS \w+ )?SET\b")
+_COMPARED = re.compile(r"\bCASE [\w.]+ WHEN\b")
 _READ = re.compile(r"(?:Scan|Insert|Update|Delete)\b.* on (\w+)")
 _NOT_RUN = ("Could not get remote plan", "pull to coordinator")
+_EXTENSION = "halfvec"
 _SAMPLES = {
     "bigint": "1",
     "boolean": "true",
@@ -156,7 +158,11 @@ def route(
             "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = 'probe'"
         ).fetchone()
         assert row is not None
-        values = [sql.SQL("{}::{}").format(_sample(kind), sql.SQL(kind)) for kind in row[0]]
+        kinds: list[str] = row[0]
+        if plan is not None and any(kind.startswith(_EXTENSION) for kind in kinds):
+            connection.execute("DEALLOCATE ALL")
+            kinds = _with_samples(connection, text, kinds)
+        values = [sql.SQL("{}::{}").format(_sample(kind), sql.SQL(kind)) for kind in kinds]
         call = sql.SQL("EXECUTE probe({})" if count else "EXECUTE probe").format(
             *([sql.SQL(", ").join(values)] if count else [])
         )
@@ -168,6 +174,20 @@ def route(
     except psycopg.Error as error:
         return Route(refused=" ".join(str(error).split())[:200])
     return read_plan("\n".join(line for (line,) in rows), plan.distributed if plan else ())
+
+
+def _with_samples(connection: psycopg.Connection, text: str, kinds: list[str]) -> list[str]:
+    """Prepare a statement with samples in place of vectors, and return its parameters' types.
+
+    For its EXPLAIN alone, Citus tells a node no type of an extension's parameter.
+    """
+    kept = ["text" if kind.startswith(_EXTENSION) else kind for kind in kinds]
+    for place, kind in enumerate(kinds, start=1):
+        if kind.startswith(_EXTENSION):
+            value = sql.SQL("{}::{}").format(_sample(kind), sql.SQL(kind)).as_string(connection)
+            text = re.sub(rf"\${place}\b", value.replace("\\", r"\\"), text)
+    connection.execute(f"PREPARE probe ({', '.join(kept)}) AS {text}".encode())
+    return kept
 
 
 def read_plan(plan: str, distributed: Collection[str] = ()) -> Route:
@@ -190,22 +210,29 @@ def read_plan(plan: str, distributed: Collection[str] = ()) -> Route:
 def obstacles(
     connection: psycopg.Connection, statements: Iterable[ServiceStatement], plan: Distribution
 ) -> dict[str, str]:
-    """Statements about one user that Citus would not send to one shard, and why, by their names."""
+    """Statements that Citus would not run, or not send to their user's one shard, and why.
+
+    Of those across users, only the ones that nodes would not understand: Citus writes `CASE column
+    WHEN` anew, and may lose what it compares with.
+    """
     volatile = {name for (name,) in connection.execute(_VOLATILE).fetchall()}
     hidden = hidden_reads(connection, plan)
     known: dict[str, set[str]] = {name: set() for name in (*plan.distributed, *LOCAL, *hidden)}
     found = {}
     for statement in statements:
+        text = " ".join(statement.text.split())
+        changed = set(_CHANGED.findall(text)) & set(plan.distributed)
+        if changed and _COMPARED.search(text):
+            found[statement.name] = "compares by CASE column WHEN"
         if statement.across:
             continue
-        text = " ".join(statement.text.split())
         called = set(re.findall(r"(\w+)\(", text))
         named = {table for block in blocks(text) for table, _ in references(block, known)}
         if through := (named | called) & hidden:
             found[statement.name] = f"reads through {', '.join(sorted(through))}"
         elif named & LOCAL and named - LOCAL:
             found[statement.name] = f"joins {', '.join(sorted(named & LOCAL))} of the coordinator"
-        elif set(_CHANGED.findall(text)) & set(plan.distributed) and called & volatile:
+        elif changed and called & volatile:
             found[statement.name] = f"updates by {', '.join(sorted(called & volatile))}"
     return found
 

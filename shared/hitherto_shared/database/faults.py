@@ -21,6 +21,9 @@ class FullDisk:
 
 full_disk = FullDisk()
 
+_OF_LOST_NODES = ("placement_connection.c", "remote_transaction.c")
+"""Where Citus reports, as an internal error, that it lost a node amid a transaction or its end."""
+
 
 def is_lost_connection(error: BaseException) -> bool:
     """Whether the server or the network ended the connection: a read may simply be repeated."""
@@ -28,8 +31,14 @@ def is_lost_connection(error: BaseException) -> bool:
         return False  # there was no connection to lose
     if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
         return True
+    if _is_lost_node(error):
+        return True
     # A pooler reports under 08 that it lost the server.
     return isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08")[:2] == "08"
+
+
+def _is_lost_node(error: BaseException) -> bool:
+    return isinstance(error, errors.InternalError_) and error.diag.source_file in _OF_LOST_NODES
 
 
 def described(error: BaseException) -> str:
@@ -65,7 +74,7 @@ def _is_away(error: BaseException) -> bool:
         return False
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate[:2] in ("08", "53", "57", "58")
+    return error.sqlstate[:2] in ("08", "53", "57", "58") or _is_lost_node(error)
 
 
 class Tolerated(AbstractContextManager[None]):

@@ -24,6 +24,7 @@ from hitherto_extraction.pipeline.preview import ExtractionPreview, PreviewResul
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.jobs import JobFilter, JobSignals
+from hitherto_extraction.storage import users
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal
 from hitherto_shared.consistency import current_position
@@ -38,7 +39,7 @@ from hitherto_shared.convert import (
 )
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Unavailable
-from hitherto_shared.models import Entity, Job, Memory
+from hitherto_shared.models import Entity, Job, Memory, Scope
 from hitherto_shared.offloading import in_thread, in_thread_if_long
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -220,6 +221,7 @@ class ExtractionHandlers(
                 connection, principal.tenant_id, wanted, before=page.after, limit=page.size
             )
             total = await jobs.count_jobs(connection, principal.tenant_id, wanted)
+            await _await_nodes(connection, found)
             position = await current_position(connection)
             token = self.answering.token(position)
             return pb.ListJobsResponse(
@@ -310,11 +312,18 @@ class ExtractionHandlers(
     async def _job_message(self, connection: Connection, job: Job) -> job_pb2.Job:
         if not job.final:
             return job_message(job)
+        await _await_nodes(connection, [job])
         position = await current_position(connection)
         return job_message(job, self.answering.token(position))
 
     def _token(self, accepted: Accepted) -> str:
         return self.answering.token(accepted.position)
+
+
+async def _await_nodes(connection: Connection, found: Iterable[Job]) -> None:
+    """Let reads see what the jobs that have ended did."""
+    ended = [Scope(job.tenant_id, job.user_id) for job in found if job.final and job.user_id]
+    await users.await_nodes(connection, ended)
 
 
 async def _visible_job(connection: Connection, principal: Principal, job_id: UUID) -> Job:

@@ -39,6 +39,13 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
 """
 
+# Waits for the writers that are about to commit; FK checks pass.
+_AWAIT_WRITERS = """
+SELECT FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+FOR SHARE
+"""
+
 # Exclusive among writers of this user's memories and profile; readers and FK checks pass. Data that
 # was read before must be read again.
 _LOCK = """
@@ -188,6 +195,16 @@ async def lock_user(user: UserRows) -> UserWriteState | None:
     gone.
     """
     return await _state(user, _LOCK)
+
+
+async def await_nodes(connection: Connection, scopes: Iterable[Scope]) -> None:
+    """Wait until what the coordinator of a cluster shows as committed is so on the users' nodes.
+
+    A transaction with rows of both ends at the coordinator first, and at a node a moment later.
+    """
+    if connection.is_distributed:
+        for scope in sorted(set(scopes), key=lambda scope: scope.user_id):
+            await connection.of(scope).execute(_AWAIT_WRITERS)
 
 
 async def enter_alone(user: UserRows) -> UserWriteState:

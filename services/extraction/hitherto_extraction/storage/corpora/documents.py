@@ -53,7 +53,7 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.chunk_id = d
 # Across users.
 _EXPECT = """
 UPDATE document_chunks AS c
-SET embedding_state = CASE c.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
+SET embedding_state = CASE WHEN c.embedding_state = 'stored' THEN 'pending' ELSE 'stored' END
 WHERE (c.embedding_state = 'stored') IS DISTINCT FROM @chunk_has_vector(c)
 """
 

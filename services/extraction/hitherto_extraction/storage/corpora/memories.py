@@ -84,7 +84,7 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = 
 # Across users.
 _EXPECT = """
 UPDATE memories AS m
-SET embedding_state = CASE m.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
+SET embedding_state = CASE WHEN m.embedding_state = 'stored' THEN 'pending' ELSE 'stored' END
 WHERE m.sealed IS NULL
   AND (m.embedding_state = 'stored') IS DISTINCT FROM @memory_has_vector(m)
 """

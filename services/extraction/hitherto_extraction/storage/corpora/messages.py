@@ -57,7 +57,7 @@ WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
 # Across users.
 _EXPECT = """
 UPDATE messages AS g
-SET embedding_state = CASE g.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
+SET embedding_state = CASE WHEN g.embedding_state = 'stored' THEN 'pending' ELSE 'stored' END
 WHERE g.embedding_state <> 'none'
   AND (g.embedding_state = 'stored') IS DISTINCT FROM @message_has_vector(g)
 """

@@ -58,7 +58,7 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 # Across users.
 _EXPECT = """
 UPDATE conversation_summaries AS s
-SET embedding_state = CASE s.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
+SET embedding_state = CASE WHEN s.embedding_state = 'stored' THEN 'pending' ELSE 'stored' END
 WHERE s.embedding_state <> 'none'
   AND (s.embedding_state = 'stored') IS DISTINCT FROM @summary_has_vector(s)
 """
