@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from hitherto.v1 import conversation_pb2, job_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
+from hitherto.v1 import job_pb2, memory_pb2
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client import Hitherto
 from hitherto_client.command.jobs import exit_code, follow, show_jobs
@@ -17,6 +17,7 @@ from hitherto_client.command.output import OK, Output
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import day, dollars, word_of
+from hitherto_client.results import ConversationSummary
 
 _TYPES = memory_pb2.MemoryType.DESCRIPTOR
 _SHOWN = 12
@@ -39,31 +40,22 @@ _ENDED = (memory_pb2.MEMORY_STATUS_CONTRADICTED, memory_pb2.MEMORY_STATUS_SUPERS
 _STATUSES = (memory_pb2.MEMORY_STATUS_ACTIVE, memory_pb2.MEMORY_STATUS_ACHIEVED, *_ENDED)
 
 
-def waiting(
-    client: Hitherto, user: str, *, every: bool = False
-) -> list[conversation_pb2.ConversationSummary]:
+def waiting(client: Hitherto, user: str, *, every: bool = False) -> list[ConversationSummary]:
     """The conversations of a user with messages that no job has read.
 
     With `every`, of all pages, instead of those that were active last.
     """
-    found: list[conversation_pb2.ConversationSummary] = []
-    request = reading.ListConversationsRequest(user_id=user, page_size=_PAGE)
-    while True:
-        reply = client.connection.retrieval.ListConversations(request)
-        found += [each for each in reply.conversations if each.pending_messages]
-        if not (every and reply.next_page_token):
-            return found
-        request.page_token = reply.next_page_token
+    listed = client.conversations(user, page_size=_PAGE)
+    return [each for each in (listed if every else listed.page().items) if each.pending_messages]
 
 
-def tell_waiting(
-    output: Output, user: str, found: Sequence[conversation_pb2.ConversationSummary]
-) -> None:
+def tell_waiting(output: Output, user: str, found: Sequence[ConversationSummary]) -> None:
     """Say what waits to be learnt from, until when, and what ends the wait."""
     if not found:
         return
-    first = min(each.learns_at.ToDatetime(tzinfo=UTC) for each in found)
-    left = max(0.0, (first - datetime.now(UTC)).total_seconds())
+    now = datetime.now(UTC)
+    first = min(each.learns_at or now for each in found)
+    left = max(0.0, (first - now).total_seconds())
     when = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
     one = len(found) == 1
     output.note(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from google.protobuf import json_format
 
@@ -27,7 +29,7 @@ from hitherto_client.transcripts import Defaults, FileTranscript, read_transcrip
 _BATCH_SECONDS = 120.0
 """How long one batch may wait for room in a full queue, unless --timeout says otherwise."""
 
-_INDEXED = re.compile(r"transcripts\[(\d+)\]\.?(.*)")
+_IN_REQUEST = re.compile(r"(?:transcripts\[(\d+)\]|transcript(?=\.))\.?(.*)")
 
 
 DEFAULTS = (
@@ -81,20 +83,26 @@ def _left(jobs: int) -> str:
 def _hand_over(
     client: Hitherto, group: list[FileTranscript], timeout: float
 ) -> pb.SubmitTranscriptsResponse:
-    try:
-        request = pb.SubmitTranscriptsRequest(transcripts=[item.transcript for item in group])
+    request = pb.SubmitTranscriptsRequest(transcripts=[item.transcript for item in group])
+    with _at_source(group):
         return client.connection.extraction.SubmitTranscripts(request, timeout=timeout)
+
+
+@contextmanager
+def _at_source(group: list[FileTranscript]) -> Iterator[None]:
+    """Around a call whose violations name file and line in place of the number in the request."""
+    try:
+        yield
     except HithertoCallError as error:
-        error.violations = tuple(_at_source(violation, group) for violation in error.violations)
+        error.violations = tuple(_placed(violation, group) for violation in error.violations)
         raise
 
 
-def _at_source(violation: Violation, group: list[FileTranscript]) -> Violation:
-    """The violation with the file and line in place of the number within the request."""
-    match = _INDEXED.fullmatch(violation.field)
-    if match is None or int(match[1]) >= len(group):
+def _placed(violation: Violation, group: list[FileTranscript]) -> Violation:
+    match = _IN_REQUEST.fullmatch(violation.field)
+    if match is None or int(match[1] or 0) >= len(group):
         return violation
-    item = group[int(match[1])]
+    item = group[int(match[1] or 0)]
     return Violation(f"{item.source}, line {item.line}: {match[2]}", violation.description)
 
 
@@ -105,20 +113,9 @@ def _preview(options: argparse.Namespace, output: Output) -> int:
     defaults = Defaults(options.user, options.conversation, options.time_zone)
     found = read_transcripts(options.file, defaults, stdin=sys.stdin.buffer)
     chosen = _choose(found, options.line)
-    with connect(options) as client:
-        try:
-            request = pb.PreviewExtractionRequest(transcript=chosen.transcript)
-            reply = client.connection.extraction.PreviewExtraction(request)
-        except HithertoCallError as error:
-            error.violations = tuple(
-                Violation(
-                    f"{chosen.source}, line {chosen.line}: "
-                    + violation.field.removeprefix("transcript."),
-                    violation.description,
-                )
-                for violation in error.violations
-            )
-            raise
+    with connect(options) as client, _at_source([chosen]):
+        request = pb.PreviewExtractionRequest(transcript=chosen.transcript)
+        reply = client.connection.extraction.PreviewExtraction(request)
     output.result(reply, lambda: _show_preview(output, reply))
     return OK
 

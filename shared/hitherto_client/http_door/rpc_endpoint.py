@@ -11,10 +11,10 @@ import asyncio
 import base64
 import binascii
 import json
-import logging
 import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -34,40 +34,107 @@ COMPRESSED_FROM = 1024
 """Bytes of a reply from which packing it is worth the time."""
 
 
-async def call_unary(
-    channels: DoorChannels,
-    method: DoorMethod,
-    codec: Codec,
-    data: bytes,
-    headers: Headers,
-    receive: Receive,
-    request_id: str,
-) -> Response:
-    """The reply to a request that has been read.
+@dataclass(frozen=True, slots=True)
+class RpcCall:
+    """The call of an RPC for one HTTP request. `receive` also tells when the client leaves."""
 
-    `receive` tells when the client leaves. `request_id` is the id in force.
+    channels: DoorChannels
+    method: DoorMethod
+    codec: Codec
+    headers: Headers
+    receive: Receive
+    request_id: str
+    """The id in force."""
 
-    Raises:
-        ClientGone: The client has left.
-        ConnectError: The call failed.
-    """
-    request = await codec.request(method, data)
-    seconds = incoming.timeout(headers, method.seconds)
-    call = channels.call(method)(
-        request, timeout=seconds, metadata=incoming.metadata(headers, request_id)
-    )
-    async with Watched(call, method, receive):
-        reply = await call
-    told = await codec.reply(method, reply)
-    response = Response(media_type=f"application/{codec.name}")
-    if len(told) >= COMPRESSED_FROM and incoming.accepts_gzip(headers.get("accept-encoding", "")):
-        told = incoming.packed(told)
-        response.headers["content-encoding"] = incoming.GZIP
-    response.headers["vary"] = "accept-encoding"
-    add_metadata(response.headers, await call.initial_metadata(), await call.trailing_metadata())
-    response.headers["content-length"] = str(len(told))
-    response.body = told
-    return response
+    def _options(self) -> dict[str, Any]:
+        return {
+            "timeout": incoming.timeout(self.headers, self.method.seconds),
+            "metadata": incoming.metadata(self.headers, self.request_id),
+        }
+
+    async def unary(self, data: bytes) -> Response:
+        """The reply to a request that has been read.
+
+        Raises:
+            ClientGone: The client has left.
+            ConnectError: The call failed.
+        """
+        request = await self.codec.request(self.method, data)
+        call = self.channels.call(self.method)(request, **self._options())
+        async with Watched(call, self.method, self.receive):
+            reply = await call
+        told = await self.codec.reply(self.method, reply)
+        response = Response(media_type=f"application/{self.codec.name}")
+        packs = incoming.accepts_gzip(self.headers.get("accept-encoding", ""))
+        if packs and len(told) >= COMPRESSED_FROM:
+            told = incoming.packed(told)
+            response.headers["content-encoding"] = incoming.GZIP
+        response.headers["vary"] = "accept-encoding"
+        leading, trailing = await call.initial_metadata(), await call.trailing_metadata()
+        add_metadata(response.headers, leading, trailing)
+        response.headers["content-length"] = str(len(told))
+        response.body = told
+        return response
+
+    async def stream(self, reply: StreamReply, share: incoming.Share) -> None:
+        """Make a call and send its replies and its end.
+
+        Raises:
+            ClientGone: The client has left.
+        """
+        call: Any = None
+        try:
+            _check_version(self.headers)
+            encoding = incoming.check_encoding(self.headers.get("connect-content-encoding", ""))
+            options = self._options()
+            messages = _messages(self.receive, encoding, share)
+            with self.channels.stream():
+                if self.method.takes_stream:
+                    call = self.channels.call(self.method)(**options)
+                    await self._send_all(call, messages)
+                else:
+                    request = await self.codec.request(self.method, await _only(messages))
+                    call = self.channels.call(self.method)(request, **options)
+                async with Watched(call, self.method, self.receive):
+                    await self._pass_on(call, reply)
+                trailers: Sequence[Any] = await call.trailing_metadata()
+        except ConnectError as error:
+            if call is not None:
+                call.cancel()
+            await reply.begin(error.leading)
+            await reply.end(error, error.trailing)
+        else:
+            await reply.end(None, trailers)
+
+    async def _send_all(self, call: Any, messages: AsyncIterator[bytes]) -> None:
+        """Send the requests; a call that ends before all are sent says why to who reads it."""
+        try:
+            async for data in messages:
+                await call.write(await self.codec.request(self.method, data))
+            await call.done_writing()
+        except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
+            # What is left of the body is read, so that the client sees the answer.
+            with suppress(ConnectError):
+                async for _ in messages:
+                    pass
+        except BaseException:
+            call.cancel()
+            raise
+
+    async def _pass_on(self, call: Any, reply: StreamReply) -> None:
+        if not self.method.gives_stream:
+            data = await self.codec.reply(self.method, await call)
+            await reply.begin(await call.initial_metadata())
+            await reply.message(data)
+            return
+        await reply.begin(await call.initial_metadata())
+        async for each in call:
+            await reply.message(await self.codec.reply(self.method, each))
+
+
+def _check_version(headers: Headers) -> None:
+    name = "Connect-Protocol-Version"
+    incoming.check_version(headers.get(name), "1", name)
 
 
 def add_metadata(headers: MutableHeaders, leading: Any, trailing: Any) -> None:
@@ -85,7 +152,7 @@ async def posted(receive: Receive, headers: Headers, share: incoming.Share) -> b
         ClientGone: The client has left.
         ConnectError: It cannot be read.
     """
-    incoming.check_version(headers.get("connect-protocol-version"), "1", "Connect-Protocol-Version")
+    _check_version(headers)
     encoding = incoming.check_encoding(headers.get("content-encoding", ""))
     body = await incoming.whole_body(receive, share)
     return incoming.unpacked(body, encoding, share)
@@ -198,80 +265,6 @@ class StreamReply:
             raise incoming.ClientGone from None
 
 
-async def call_stream(
-    channels: DoorChannels,
-    method: DoorMethod,
-    codec: Codec,
-    headers: Headers,
-    receive: Receive,
-    reply: StreamReply,
-    share: incoming.Share,
-    request_id: str,
-) -> None:
-    """Make a call and send its replies and its end.
-
-    Raises:
-        ClientGone: The client has left.
-    """
-    call: Any = None
-    try:
-        incoming.check_version(
-            headers.get("connect-protocol-version"), "1", "Connect-Protocol-Version"
-        )
-        encoding = incoming.check_encoding(headers.get("connect-content-encoding", ""))
-        options = {
-            "timeout": incoming.timeout(headers, method.seconds),
-            "metadata": incoming.metadata(headers, request_id),
-        }
-        messages = _messages(receive, encoding, share)
-        with channels.stream():
-            if method.takes_stream:
-                call = channels.call(method)(**options)
-                await _send_all(call, method, codec, messages)
-            else:
-                request = await codec.request(method, await _only(messages))
-                call = channels.call(method)(request, **options)
-            async with Watched(call, method, receive):
-                await _pass_on(call, method, codec, reply)
-            trailers: Sequence[Any] = await call.trailing_metadata()
-    except ConnectError as error:
-        if call is not None:
-            call.cancel()
-        await reply.begin(error.leading)
-        await reply.end(error, error.trailing)
-    else:
-        await reply.end(None, trailers)
-
-
-async def _send_all(
-    call: Any, method: DoorMethod, codec: Codec, messages: AsyncIterator[bytes]
-) -> None:
-    """Send the requests; a call that ends before all are sent says why when its reply is read."""
-    try:
-        async for data in messages:
-            await call.write(await codec.request(method, data))
-        await call.done_writing()
-    except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
-        # What is left of the body is read, so that the client sees the answer.
-        with suppress(ConnectError):
-            async for _ in messages:
-                pass
-    except BaseException:
-        call.cancel()
-        raise
-
-
-async def _pass_on(call: Any, method: DoorMethod, codec: Codec, reply: StreamReply) -> None:
-    if not method.gives_stream:
-        data = await codec.reply(method, await call)
-        await reply.begin(await call.initial_metadata())
-        await reply.message(data)
-        return
-    await reply.begin(await call.initial_metadata())
-    async for each in call:
-        await reply.message(await codec.reply(method, each))
-
-
 async def _only(messages: AsyncIterator[bytes]) -> bytes:
     """The one request of a call that takes one."""
     found: bytes | None = None
@@ -326,8 +319,6 @@ def _no_envelope(flags: int) -> ConnectError:
     return invalid([Violation("request", told)], "UNDECODABLE_REQUEST")
 
 
-logger = logging.getLogger("hitherto.http")
-
 _UNARY, _STREAM = "application/", "application/connect+"
 
 
@@ -369,9 +360,8 @@ class RpcEndpoint:
         if scope["method"] in {"GET", "HEAD"} and method.reads and not method.streams:
             with self._room.share() as share:
                 codec, data = asked_for(scope, self._codecs, share)
-                return await call_unary(
-                    self._channels, method, codec, data, headers, receive, named
-                )
+                call = RpcCall(self._channels, method, codec, headers, receive, named)
+                return await call.unary(data)
         if scope["method"] != "POST":
             raise ConnectError(
                 "unknown",
@@ -380,15 +370,12 @@ class RpcEndpoint:
                 headers={"allow": "GET, POST" if method.reads and not method.streams else "POST"},
             )
         codec = self._codec(method, headers.get("content-type", ""))
+        call = RpcCall(self._channels, method, codec, headers, receive, named)
         with self._room.share() as share:
-            if method.streams:
-                reply = StreamReply(codec, headers, send, named)
-                await call_stream(
-                    self._channels, method, codec, headers, receive, reply, share, named
-                )
-                return None
-            data = await posted(receive, headers, share)
-            return await call_unary(self._channels, method, codec, data, headers, receive, named)
+            if not method.streams:
+                return await call.unary(await posted(receive, headers, share))
+            await call.stream(StreamReply(codec, headers, send, named), share)
+            return None
 
     def _codec(self, method: DoorMethod, content_type: str) -> Codec:
         kind, _, parameters = content_type.lower().partition(";")
