@@ -74,6 +74,11 @@ def check_alone(wheel: Path, environment: Path) -> None:
             up.wait()
         assert alive(data) == []
 
+        demo = run(hitherto, "demo", "--data-dir", data, **settings)
+        assert demo.returncode == 0, demo.stderr
+        assert "because she said on 2026-10-05" in demo.stdout
+        assert alive(data) == []
+
 
 def held_by_packages() -> set[str]:
     """Every file of the packages, by its name in the wheel."""
