@@ -16,7 +16,7 @@ import pytest
 from pgvector.psycopg import register_vector
 
 from hitherto.v1 import job_pb2
-from hitherto_extraction.storage import known_memories, mentioned
+from hitherto_extraction.storage import known_memories, mentions
 from hitherto_retrieval.storage import conversations, memories, message_candidates, neighbours
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
@@ -134,8 +134,8 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
         for statement in (
             known_memories._NEIGHBOURS,
             known_memories._SAME_WORDS,
-            mentioned._BY_ENTITY,
-            mentioned._ENTITIES,
+            mentions._BY_ENTITY,
+            mentions._ENTITIES,
         ):
             ((plans,),) = connection.execute(
                 b"EXPLAIN (ANALYZE, FORMAT JSON) " + statement.encode(), parameters

@@ -14,11 +14,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hitherto.v1 import document_pb2, search_pb2
+from hitherto.v1 import document_pb2, privacy_pb2, search_pb2
 from hitherto_extraction.restoring.catalogue import read_rules
 from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
 from hitherto_extraction.storage import exports, holdings
-from hitherto_extraction.storage import settings as stored_settings
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.rows import BY_TABLE
 from tests.e2e import privacy
@@ -348,7 +347,8 @@ async def test_every_table_and_column_of_an_export_is_known(conninfo: str) -> No
             found = {*exports.shown_columns(table), *within}
             assert found == known.columns.keys() | known.ignored, table.name
             assert IMPORTED[table.name].keys() <= known.columns.keys(), table.name
-    assert rules["users"].columns.keys() == {"created_at", *stored_settings.SETTINGS}
+    settings = privacy_pb2.UserSettings.DESCRIPTOR.fields_by_name.keys() - {"erased"}
+    assert rules["users"].columns.keys() == {"created_at", *settings}
     assert rules["users"].ignored >= OWNERS
 
 

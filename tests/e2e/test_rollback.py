@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,14 +10,14 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import history_pb2, memory_pb2, search_pb2
+from hitherto.v1 import conversation_pb2, history_pb2, job_pb2, memory_pb2, search_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore, save
 from tests.e2e.importing import bring
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, shown, submit, talk
 from tests.e2e.leaving import export
 from tests.e2e.methods import ask, read_refusal
-from tests.scripted_model import ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest, Hang, ScriptedModel, canary_script
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import quoting, value
 
@@ -282,3 +283,59 @@ async def test_what_was_imported_is_taken_back_as_where_it_was_learnt(
         )
     assert told["bo"] == told["ana"]
     assert told["bo"][1] == {"personal": {"name": "Ana", "location": "Lisbon"}}
+
+
+def canary(word: str) -> conversation_pb2.Transcript:
+    """A message of the conversation `bad` that teaches a word."""
+    transcript = talk(f"canary:{word}", conversation="bad", at=NOON)
+    transcript.messages[0].id = word
+    return transcript
+
+
+async def test_what_has_yet_to_be_learnt_from_a_conversation_teaches_nothing_afterwards(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Jobs that run, that wait, and messages that wait for one; RetryJob learns from them."""
+    go = asyncio.Event()
+
+    async def slow(request: ChatRequest) -> ChatAnswer:
+        await go.wait()
+        return canary_script(request)
+
+    async def learnt() -> list[str]:
+        found = [m.content for m in await memories(modelled)]
+        return sorted(content.partition("canary:")[2].rstrip(".") for content in found)
+
+    model.script = slow
+    job_ids = await submit(modelled, canary("running"))
+    async with asyncio.timeout(180):
+        await model.called(1)
+    job_ids += await submit(modelled, canary("waiting"))
+    appended = canary("appended").messages
+    await ask(modelled, "AppendMessages", conversation_id="bad", messages=appended)
+    rehearsed = await take_back(modelled, conversation_id="bad", dry_run=True)
+    assert await take_back(modelled, conversation_id="bad") == rehearsed
+    assert rehearsed["jobs_cancelled"] == 2
+    go.set()
+    for job_id in job_ids:
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
+    await learn(modelled, canary("later"))
+    assert await learnt() == ["later"]
+    for job_id in [each.id for each in (await ask(modelled, "ListJobs")).jobs]:
+        if (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED:
+            await ask(modelled, "RetryJob", job_id=job_id)
+            assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    assert await learnt() == ["appended", "later", "running", "waiting"]
+
+
+async def test_a_job_that_is_taken_back_while_it_runs_teaches_nothing(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.queue(Hang(), endpoint="chat")
+    (job_id,) = await submit(modelled, canary("running"))
+    async with asyncio.timeout(180):
+        await model.called(1)
+    assert (await take_back(modelled, job_id=job_id))["jobs_cancelled"] == 1
+    assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
+    await learn(modelled, canary("later"))
+    assert len(await memories(modelled)) == 1

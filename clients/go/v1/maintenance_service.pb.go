@@ -1354,7 +1354,7 @@ func (*RollbackSourceRequest_PromptVersion) isRollbackSourceRequest_Source() {}
 type RollbackSourceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// counts, what changed, by name: `memories_forgotten`, `memories_restored`, `consolidations_undone`,
-	// `sources_removed`, `profile_fields`, `summaries_removed`, `summaries_restored`.
+	// `sources_removed`, `profile_fields`, `summaries_removed`, `summaries_restored`, `jobs_cancelled`.
 	Counts map[string]int64 `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// consistency_token, for a later read that must see this write. Opaque.
 	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`

@@ -776,7 +776,7 @@ class RollbackSourceResponse(_message.Message):
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """counts, what changed, by name: `memories_forgotten`, `memories_restored`, `consolidations_undone`,
-        `sources_removed`, `profile_fields`, `summaries_removed`, `summaries_restored`.
+        `sources_removed`, `profile_fields`, `summaries_removed`, `summaries_restored`, `jobs_cancelled`.
         """
 
     def __init__(

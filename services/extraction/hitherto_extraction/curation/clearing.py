@@ -136,7 +136,7 @@ class Clearing:
         await users.enter_alone(user)
         # No accepted message is left for a later job, nor for one that is run again.
         backlog = await clearing.lock_backlog(user)
-        await cancelling.own_backlog(user, backlog)
+        await cancelling.own_backlog(user, backlog, for_good=True)
         await clearing.pass_backlog(user)
         for job_id in await cancelling.cancel_learning(user):
             await announce(connection, str(job_id))

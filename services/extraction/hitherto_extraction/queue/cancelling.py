@@ -24,12 +24,12 @@ WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s AND j.kind = 'memo
 RETURNING j.conversation_id
 """
 
-# Messages without a job get one that has ended, which a repeated submission then finds.
+# Messages without a job get one that was cancelled, which a repeated submission then finds.
 _OWN_REST = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
                   done_to, max_attempts, finished_at, error, error_reason)
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled',
-        %(conversation_id)s, %(range_from)s, %(range_to)s, %(range_to)s, 1,
+        %(conversation_id)s, %(range_from)s, %(range_to)s, %(done_to)s, 1,
         clock_timestamp(), 'CANCELLED_BY_CALLER', 'CANCELLED_BY_CALLER')
 """
 
@@ -59,6 +59,16 @@ SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
     claim_no = claim_no + 1, error = 'CONVERSATION_DELETED', error_reason = 'CONVERSATION_DELETED'
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s AND state IN ('queued', 'failed', 'running')
+"""
+
+# What a job has not read by then is left to RetryJob.
+_CANCEL = """
+UPDATE jobs
+SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
+    claim_no = claim_no + 1, error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+  AND state IN ('queued', 'failed', 'running')
+RETURNING job_id
 """
 
 # A job without a range owns nothing and cannot be run again: the numbers it knew may be assigned to
@@ -100,10 +110,13 @@ RETURNING job_id
 """
 
 
-async def own_backlog(user: UserRows, backlog: Sequence[tuple[str, int, int]]) -> None:
+async def own_backlog(
+    user: UserRows, backlog: Sequence[tuple[str, int, int]], *, for_good: bool
+) -> None:
     """Assign every accepted message without a job to a job, so that none is learnt from later.
 
     `backlog` names conversations with the last message learnt from and the last one accepted.
+    Unless it is `for_good`, RetryJob may learn from them.
     """
     conversations, watermarks, lasts = (
         [list(column) for column in zip(*backlog, strict=True)] if backlog else ([], [], [])
@@ -121,6 +134,7 @@ async def own_backlog(user: UserRows, backlog: Sequence[tuple[str, int, int]]) -
                 "conversation_id": conversation_id,
                 "range_from": watermark + 1,
                 "range_to": last,
+                "done_to": last if for_good else watermark,
             }
             for conversation_id, watermark, last in backlog
             if conversation_id not in owned
@@ -131,6 +145,11 @@ async def own_backlog(user: UserRows, backlog: Sequence[tuple[str, int, int]]) -
 async def cancel_learning(user: UserRows) -> list[UUID]:
     """Cancel the user's learning and merging jobs for good; returns those that were open."""
     return await user.fetch_values(_STOP_JOBS)
+
+
+async def cancel(user: UserRows, job_ids: Sequence[UUID]) -> list[UUID]:
+    """Cancel those of some jobs that are open; returns them. RetryJob runs them again."""
+    return await user.fetch_values(_CANCEL, job_ids=list(job_ids))
 
 
 async def cancel_of_conversation(user: UserRows, conversation_id: str) -> int:

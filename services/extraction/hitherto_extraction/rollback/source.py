@@ -14,12 +14,19 @@ from hitherto_extraction.pipeline.message_removal import require_named
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.summarise import merge_summary
-from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue import cancelling, jobs
 from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile, keep_forgotten
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.merges import take_merge_back
 from hitherto_extraction.rollback.profile import rebuild_profile
-from hitherto_extraction.storage import documents, statements, summaries, superseded, users
+from hitherto_extraction.storage import (
+    conversations,
+    documents,
+    statements,
+    summaries,
+    superseded,
+    users,
+)
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import MessageRange
 from hitherto_extraction.storage.statements import StatementReference
@@ -75,6 +82,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
     await users.enter_alone(user)
     begun = await users.database_now(user.connection)
     taught = await _taught(user, source)
+    cancelled = await _cancel_learning(user, source, taught.job_ids)
     await statements.take_back(user, [each.statement_id for each in taught.statements])
     touched = {
         *taught.stated,
@@ -93,6 +101,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         reason=REASON,
     )
     counts = {
+        "jobs_cancelled": cancelled,
         "consolidations_undone": len(undone),
         **await rebuilding.run(touched),
     }
@@ -148,6 +157,33 @@ async def _taught(user: UserRows, source: RollbackTarget) -> _SourceEffects:
         [MessageRange(source.conversation_id)],
         conversation_id=source.conversation_id,
     )
+
+
+async def _cancel_learning(user: UserRows, source: RollbackTarget, job_ids: Sequence[UUID]) -> int:
+    """Cancel what has yet to learn from a conversation, or a job that has not ended.
+
+    Else it would teach afterwards what is taken back now. Messages that no job owns yet get one
+    that was cancelled, so that RetryJob can still learn from all of them.
+
+    Returns:
+        The number of jobs that were open.
+    """
+    if not source.conversation_id and source.job_id is None:
+        return 0
+    known = await jobs.get_jobs(user.connection, user.scope.tenant_id, job_ids)
+    waiting = [each for each in known if not each.final and each.range_to is None]
+    named = {source.conversation_id, *(each.conversation_id or "" for each in waiting)}
+    for conversation_id in sorted(named - {""}):
+        held = await conversations.lock_conversation(user, conversation_id)
+        if held is not None and held.watermark < held.last_message_no:
+            last = held.last_message_no
+            backlog = [(conversation_id, held.watermark, last)]
+            await cancelling.own_backlog(user, backlog, for_good=False)
+            await conversations.move_watermark(user, conversation_id, watermark=last)
+    cancelled = await cancelling.cancel(user, job_ids)
+    for job_id in cancelled:
+        await jobs.announce(user.connection, str(job_id))
+    return len(cancelled)
 
 
 async def _messages_of_job(user: UserRows, job_id: UUID) -> list[MessageRange]:
