@@ -30,8 +30,6 @@ MAX_MESSAGES = 2_000
 MAX_BYTES = 4 * 1024 * 1024 - 64 * 1024
 """Size of a request: the service's 4 MiB less some room for keys and framing."""
 
-MOST_TEXT_BYTES = 60_000
-"""Of the text of one message; the services take 64 KiB."""
 _ELEMENT_BYTES = 8
 """The tag and length in front of each transcript or message, at their longest."""
 
@@ -65,32 +63,6 @@ def groups(
         size += item_size
     if group:
         yield group
-
-
-def pieces(text: str) -> Iterator[str]:
-    """The text in pieces for one message each, cut at a line or a space where there is one.
-
-    None of them is blank.
-    """
-    at = 0
-    while at < len(text):
-        window = text[at : at + MOST_TEXT_BYTES + 1]
-        raw = window.encode("utf-8", "surrogatepass")
-        if len(raw) <= MOST_TEXT_BYTES:
-            if window.strip():
-                yield window
-            return
-        size = MOST_TEXT_BYTES
-        while raw[size] & 0xC0 == 0x80:  # in the middle of a character
-            size -= 1
-        end = len(raw[:size].decode("utf-8", "surrogatepass"))
-        cut = max(window.rfind("\n", end // 2, end), window.rfind(" ", end // 2, end))
-        end = cut if cut > 0 else end
-        if piece := window[:end].strip():
-            yield piece
-        at += end
-        while at < len(text) and text[at].isspace():
-            at += 1
 
 
 def parts(item: FileTranscript) -> list[FileTranscript]:

@@ -17,8 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from hitherto_client.batches import pieces
-
 _PIECE_CHARACTERS = 1 << 20
 _MOST_CHARACTERS = 32 << 20
 """Of one value; a larger one is no conversation."""
@@ -210,6 +208,8 @@ def json_values(text: IO[str]) -> Iterator[Any]:
 
 JsonObject = dict[str, Any]
 
+MOST_BYTES = 60_000
+"""Of one message; the services take 64 KiB."""
 _FIRST_YEAR, _LAST_YEAR = 1900, 2200
 _DAY = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}")
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
@@ -297,7 +297,7 @@ def by_time(times: Mapping[str, object]) -> list[str]:
 def messages_of(given: Iterable[Mapping[str, Any]], began: str = "") -> list[JsonObject]:
     """What was said by the user and the assistant, in the form of a transcript.
 
-    Empty messages and other roles are left out; a text beyond 60,000 bytes becomes several. A
+    Empty messages and other roles are left out; a text beyond `MOST_BYTES` becomes several. A
     message without a time was said when the one before it was, else when the one after it was.
 
     Args:
@@ -309,8 +309,8 @@ def messages_of(given: Iterable[Mapping[str, Any]], began: str = "") -> list[Jso
     for message in given:
         if message.get("role") not in {"user", "assistant"}:
             continue
-        text = str(message.get("content", "")).strip()
-        for number, piece in enumerate(pieces(text)):
+        pieces = list(_pieces(str(message.get("content", "")).strip()))
+        for number, piece in enumerate(pieces):
             one = {key: value for key, value in message.items() if value} | {"content": piece}
             if number and "id" in one:
                 one["id"] = f"{one['id']}#{number + 1}"
@@ -322,3 +322,24 @@ def messages_of(given: Iterable[Mapping[str, Any]], began: str = "") -> list[Jso
         if said:
             one["created_at"] = said
     return made
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces of at most `MOST_BYTES`, cut at a line or a space where there is one."""
+    at = 0
+    while at < len(text):
+        window = text[at : at + MOST_BYTES + 1]
+        raw = window.encode("utf-8", "surrogatepass")
+        if len(raw) <= MOST_BYTES:
+            yield window
+            return
+        size = MOST_BYTES
+        while raw[size] & 0xC0 == 0x80:  # in the middle of a character
+            size -= 1
+        end = len(raw[:size].decode("utf-8", "surrogatepass"))
+        cut = max(window.rfind("\n", end // 2, end), window.rfind(" ", end // 2, end))
+        end = cut if cut > 0 else end
+        yield window[:end].strip()
+        at += end
+        while at < len(text) and text[at].isspace():
+            at += 1

@@ -15,13 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_client.batches import groups, pieces
+from hitherto_client.batches import groups
 from hitherto_client.inputs import MessageInput
 from hitherto_client.words import Role
 
 _MOST_MESSAGES = 1_000
 _MESSAGE_BYTES = 512
 """The most that an id, a name and keys add to a message."""
+MOST_BYTES = 60 * 1024
+"""UTF-8 bytes of a message that is kept in one piece; the services take 64 KiB."""
 
 
 def text_of(content: Any) -> str:
@@ -43,6 +45,20 @@ def storable(text: str) -> str:
     """The text in NFC, without characters that no database stores."""
     text = text.replace("\x00", "").encode("utf-8", "replace").decode()
     return unicodedata.normalize("NFC", text)
+
+
+def pieces(text: str, most: int = MOST_BYTES) -> Iterator[str]:
+    """The storable text in pieces of at most `most` bytes; none of them is blank."""
+    raw = storable(text).encode()
+    start = 0
+    while start < len(raw):
+        end = min(start + most, len(raw))
+        while end < len(raw) and raw[end] & 0xC0 == 0x80:
+            end -= 1
+        piece = raw[start:end].decode()
+        if piece.strip():
+            yield piece
+        start = end
 
 
 def batched(messages: Iterable[MessageInput]) -> Iterator[list[MessageInput]]:
@@ -142,7 +158,7 @@ class ModelExchange:
         self._digest.update(f"{identity}\n".encode())
         stem = f"said_{self._digest.hexdigest()[:32]}"
         kept: list[MessageInput] = []
-        for number, piece in enumerate(pieces(storable(utterance.text))):
+        for number, piece in enumerate(pieces(utterance.text)):
             message: MessageInput = {
                 "id": f"{stem}_{number}" if number else stem,
                 "role": utterance.role,

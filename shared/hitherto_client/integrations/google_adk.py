@@ -18,10 +18,9 @@ from typing import Any
 from urllib.parse import quote
 
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.batches import pieces
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import package_of
-from hitherto_client.integrations.exchange import batched, storable
+from hitherto_client.integrations.exchange import batched, pieces, storable
 from hitherto_client.integrations.found_items import FoundItem, find
 from hitherto_client.integrations.kept_items import if_there
 from hitherto_client.words import Origin
@@ -199,7 +198,7 @@ def _messages(event: Event, metadata: dict[str, Any]) -> Iterator[MessageInput]:
     """What is said in an event, in several messages if it is long."""
     if event.partial:
         return  # A whole event follows.
-    for place, piece in enumerate(pieces(storable(_words(event.content)))):
+    for place, piece in enumerate(pieces(_words(event.content))):
         message: MessageInput = {
             "id": f"{event.id}_{place}" if place else event.id,
             "role": "user" if event.author == "user" else "assistant",

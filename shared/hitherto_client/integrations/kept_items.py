@@ -19,10 +19,9 @@ from typing import Any
 
 import grpc
 
-from hitherto_client.batches import pieces
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations.exchange import storable
+from hitherto_client.integrations.exchange import pieces
 from hitherto_client.results.conversations import Message
 from hitherto_client.results.jobs import Job
 from hitherto_client.words import Role
@@ -66,7 +65,7 @@ def as_messages(
     """
     written = json.dumps(value, separators=(",", ":"), allow_nan=False)
     parts = [written[at : at + _MOST_JSON] for at in range(0, len(written), _MOST_JSON)]
-    texts = list(pieces(storable(text)))
+    texts = list(pieces(text))
     item, total = uuid.uuid4().hex, max(len(parts), len(texts))
     for number, (part, words) in enumerate(zip_longest(parts, texts, fillvalue="")):
         yield {

@@ -21,11 +21,10 @@ from datetime import tzinfo
 from typing import Any
 
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.batches import pieces
 from hitherto_client.days import days_in, iso_day, zone_or_utc
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import package_of
-from hitherto_client.integrations.exchange import Utterance, storable, text_of
+from hitherto_client.integrations.exchange import Utterance, pieces, storable, text_of
 from hitherto_client.integrations.found_items import FoundItem, find
 from hitherto_client.integrations.recollection import Chat, Recollection
 from hitherto_client.words import Origin
@@ -158,7 +157,7 @@ class HithertoMemoryStore(MemoryStore):
         """What is said in messages; the same message with the same number has the same id."""
         for number, message in zip(numbers, messages, strict=True):
             for part, utterance in enumerate(_utterances(message)):
-                for place, piece in enumerate(pieces(storable(utterance.text))):
+                for place, piece in enumerate(pieces(utterance.text)):
                     identity = json.dumps([self._stem, number, part, place, piece])
                     said: MessageInput = {
                         "id": f"said_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
