@@ -112,7 +112,11 @@ def service_statements(
             yield ServiceStatement(name, text, across)
             continue
         for table in plan.distributed:
+            named = connection.execute(_COLUMNS, {"table": table}).fetchone()
+            held = named[0] if named else []
             columns, key, given = "held.*", ["1"], []
+            if "memory_id =" in text and "memory_id" not in held:
+                continue
             if "UPDATE {table}" in text:
                 if table not in CLEAR:
                     continue
@@ -121,8 +125,7 @@ def service_statements(
             if "INSERT INTO {table}" in text:
                 if table not in IMPORTED:
                     continue
-                row = connection.execute(_COLUMNS, {"table": table}).fetchone()
-                given = [name for name in row[0] if name not in COMPUTED] if row else []
+                given = [name for name in held if name not in COMPUTED]
                 columns = ", ".join(given)
             filled = text.format(
                 table=table,

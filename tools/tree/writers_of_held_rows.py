@@ -44,8 +44,8 @@ WRITERS = {
     "reembedding": {"memories"},
     "reindexing": {"memories", "postings"},
     "removal": {
-        NAMED_ELSEWHERE, "entities", "entity_mentions", "memories", "memory_source_embeddings",
-        "memory_sources", "messages", "profiles",
+        NAMED_ELSEWHERE, "entities", "entity_mentions", "memories", "memory_embeddings",
+        "memory_source_embeddings", "memory_sources", "messages", "profiles",
     },
     "reconciliation": {"memory_sources"},
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},
@@ -59,7 +59,7 @@ WRITERS = {
 _WRITES = re.compile(
     r"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(?:ONLY\s+)?([\w{]+)"
 )
-_NAMED = re.compile(r"\.format\(\s*table=\"(\w+)\"")
+_NAMED = re.compile(r"(?:\.format\(\s*table=|\b_delete\(user, )\"(\w+)\"")
 STORAGE = Path("services/extraction/hitherto_extraction/storage")
 
 

@@ -42,7 +42,7 @@ class Uuids(list[UUID]):
 
 
 def records(rows: Sequence[Mapping[str, Any]]) -> Json:
-    """Rows as one parameter, which `json_to_recordset` turns into rows again.
+    """Rows as one parameter, which a function such as `json_to_recordset` turns into rows.
 
     Several rows of many columns are written faster by one statement than by one statement each.
     """

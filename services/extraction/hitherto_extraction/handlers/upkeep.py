@@ -30,7 +30,7 @@ class UpkeepOnDemand:
     ) -> IdempotentOperation[Job]:
         """Queue a job with the parameters `asked`.
 
-        With `dry_run` among them, the job has already ended when it is created: its result holds
+        If `dry_run` is true, the job has already ended when it is created: its result holds
         the counts of what a run would do, and nothing else changes. Counts that are available at
         once are in the parameters of the job. Counting calls no model.
         """

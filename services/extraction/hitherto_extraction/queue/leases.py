@@ -67,7 +67,10 @@ WHERE jobs.job_id = free.job_id AND jobs.claim_no = %(claim_no)s AND jobs.state 
 async def renew(
     connection: Connection, claims: Sequence[Claim], *, lease_seconds: float
 ) -> dict[UUID, bool]:
-    """Extend the leases of current claims; returns by job whether a commit had locked it."""
+    """Extend the leases of current claims, except of jobs that a commit has locked.
+
+    Returns by job whether one had.
+    """
     values = {
         "job_ids": [claim.job_id for claim in claims],
         "claim_nos": [claim.claim_no for claim in claims],

@@ -177,7 +177,10 @@ async def find_mark(user: UserRows, user_hash: str) -> Receipt | None:
 
 
 async def begin(user: UserRows, receipt_id: UUID, *, user_hash: str, hash_key_id: str) -> None:
-    """Set the fence and the mark: from the commit on, nothing new is written about the user."""
+    """Set the fence and the mark: from the commit on, nothing new is written about the user.
+
+    The caller prevents all other writes (`erased.keep_all_out`).
+    """
     made = (await user.execute(_ENSURE_USER)).rowcount
     await user.execute(_LOCK_USER)
     await user.execute(_FENCE, leap=users.leap())

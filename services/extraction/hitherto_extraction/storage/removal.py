@@ -196,8 +196,9 @@ async def remove_memories(
     vectors = await delete_vectors(user, memory_ids)
     vectors += await _delete(user, "sealed_embeddings", memory_ids)
     versions = await _delete(user, "memory_versions", memory_ids)
-    for table in ("memory_access", "memory_sources", "statements"):
-        await _delete(user, table, memory_ids)
+    await _delete(user, "memory_access", memory_ids)
+    await _delete(user, "memory_sources", memory_ids)
+    await _delete(user, "statements", memory_ids)
     await user.execute(_DELETE_MEMORIES, **values)
     await user.execute(_EMPTY_HISTORY, **values)
     await user.execute(_DROP_REASONS, causes=[str(each) for each in memory_ids])

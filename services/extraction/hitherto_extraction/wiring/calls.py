@@ -143,8 +143,8 @@ def _maintenance(
         ),
         UpkeepOnDemand(
             {
-                DECAY: lambda to, tenant, user, _: work.decay.count(to, tenant, user),
-                RETENTION: lambda to, tenant, user, _: work.retention.count(to, tenant, user),
+                DECAY: lambda held, tenant, user, _: work.decay.count(held, tenant, user),
+                RETENTION: lambda held, tenant, user, _: work.retention.count(held, tenant, user),
                 CONSOLIDATION: work.consolidation.count,
             },
             base.queue,

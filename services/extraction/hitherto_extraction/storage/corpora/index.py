@@ -1,7 +1,8 @@
 """The keyword index of passages: texts other than memories, one corpus per kind.
 
 The same index as that of memories, in separate tables, so that the words of documents neither slow
-down nor outweigh those of memories.
+down nor outweigh those of memories. Whoever writes holds the user's row: entries are inserted
+without a look for those of other writers.
 """
 
 from __future__ import annotations

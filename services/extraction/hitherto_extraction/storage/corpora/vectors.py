@@ -66,7 +66,10 @@ async def find_without(
 async def write(
     connection: Connection, corpus: EmbeddedCorpus, vectors: MadeVectors, *, model: str
 ) -> None:
-    """Store vectors of texts of any user, as the statement of the corpus does."""
+    """Store vectors of texts of any user.
+
+    Left out are those of texts that are gone, sealed or reworded, and of a model that is unknown.
+    """
     left = iter(vectors.items())
     while some := dict(islice(left, _AT_ONCE)):
         await _insert(connection, corpus.write, {text: of[0] for text, of in some.items()}, model)
