@@ -46,8 +46,8 @@ SEED = 108
 AFTER_THAW_SECONDS = 5.0
 """For connections that are made while Postgres is frozen to be given up and made again."""
 
-MOST_SESSIONS = 19 + 24 + 1
-"""The pools of retrieval and of extraction with default settings, and the one that listens."""
+MOST_SESSIONS = 19 + 24 + 2
+"""The pools of retrieval and of extraction with default settings, and the two that listen."""
 MORE_DESCRIPTORS = 60
 """What a service may have open more than at its start: pools that have grown, idle callers."""
 
