@@ -339,3 +339,17 @@ async def test_a_job_that_is_taken_back_while_it_runs_teaches_nothing(
     assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
     await learn(modelled, canary("later"))
     assert len(await memories(modelled)) == 1
+
+
+async def test_without_a_model_too_a_fact_that_was_said_twice_outlives_its_first_source(
+    services: Services,
+) -> None:
+    said_again = talk("I live in Lisbon.", conversation="d", at=NOON + timedelta(days=1))
+    await learn(services, talk("I live in Lisbon.", conversation="c", at=NOON))
+    await learn(services, said_again)
+    (memory,) = await memories(services)
+    assert [source.conversation_id for source in memory.sources] == ["c", "d"]
+    assert memory.last_confirmed_at == said_again.messages[0].created_at
+    await take_back(services, conversation_id="c")
+    (memory,) = await memories(services)
+    assert [source.conversation_id for source in memory.sources] == ["d"]

@@ -151,7 +151,7 @@ class _Answer:
             self.new.append(statement)
             self.found["new_memories"].append(statement.memory)
             self._change_profile(statement)
-        elif statement.meaning["type"] == "preference":
+        else:
             self._change("updated_memories", same[0], statement, content=same[0].content)
         for memory in reached:
             self._change("achieved_goals", memory, statement, by=by)
