@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from hitherto_client.command import (
+    audit,
     changes,
     curation,
     documents,
@@ -24,6 +25,7 @@ from hitherto_client.command import (
     jobs,
     keys,
     learning,
+    local,
     memories,
     privacy,
     profiles,
@@ -55,7 +57,7 @@ _ASKED = 2
 """Interrupts that ask the command to end; the next one ends it."""
 
 _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
-    "Here": health.HERE,
+    "Here": local.COMMANDS,
     "Submit": (
         *submit.COMMANDS,
         *learning.COMMANDS,
@@ -72,7 +74,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
         *memories.HISTORY,
     ),
     "Change by hand": curation.COMMANDS,
-    "Privacy": (*privacy.SETTINGS, *export.COMMANDS, *privacy.ERASURE, *keys.AUDIT),
+    "Privacy": (*privacy.SETTINGS, *export.COMMANDS, *privacy.ERASURE, *audit.COMMANDS),
     "Working memory": sessions.COMMANDS,
     "Knowledge": documents.COMMANDS,
     "Changes": changes.COMMANDS,
@@ -80,7 +82,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Web pages": serving.CONSOLE,
     "Over HTTP": serving.HTTP,
     "Language models": serving.MCP,
-    "Installation": (*health.COMMANDS, *keys.KEYS),
+    "Installation": (*health.COMMANDS, *keys.COMMANDS),
 }
 
 
