@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from hitherto_client.command import (
     audit,
     changes,
+    conversations,
     curation,
     documents,
     export,
@@ -70,7 +71,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
         *memories.COMMANDS,
         *memories.WHY,
         *profiles.COMMANDS,
-        *documents.CONVERSATIONS,
+        *conversations.COMMANDS,
         *memories.HISTORY,
     ),
     "Change by hand": curation.COMMANDS,
