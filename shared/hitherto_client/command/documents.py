@@ -16,7 +16,7 @@ from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, CommandGroup, Option, Rpc, of
 from hitherto_client.command.show import Column, CountsLine, OneRecord, Rows, day
-from hitherto_client.transcripts import fill, parse_object
+from hitherto_client.records import fill, parse_object
 from hitherto_client.wire import build
 
 _MAX_DOCUMENTS = 100
