@@ -1,7 +1,7 @@
 """`hitherto audit list` and `audit verify`: the audit log, and whether it is what was signed.
 
-The services list it. To verify it, the command works on the database itself: it checks the services'
-own work, too. The server's packages that this needs are imported when it runs.
+The services list it. To verify it, the command works on the database itself, since it checks what
+the services did, too. The server's packages that this needs are imported when it runs.
 """
 
 from __future__ import annotations
