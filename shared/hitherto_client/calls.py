@@ -237,7 +237,11 @@ _OPENTELEMETRY = "opentelemetry.trace"
 
 
 class CallSpan:
-    """A span around one call, its retries included.
+    """A span around one call, its retries included, if the application uses OpenTelemetry.
+
+    The application decides where spans go: its tracer provider makes the span, and the services
+    continue its trace. Without OpenTelemetry, nothing is imported. Nothing of a request, a reply or
+    an error's message is in the span.
 
     Args:
         method: Path of the RPC.

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hitherto_client import Hitherto
 from hitherto_client.command.serving import named_origins
 from hitherto_client.console.app import make_app
-from hitherto_client.console.rights import ConsoleTarget
+from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.http_door.application import HttpDoor, build
 from hitherto_client.listen_address import (
     ListenAddress,

@@ -16,7 +16,7 @@ import httpx2
 import uvicorn
 
 from hitherto_client.console.app import make_app
-from hitherto_client.console.rights import ConsoleTarget
+from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.listen_address import ListenAddress
 from hitherto_client.web_server import web_server_config
 from tests.certificates import Pair

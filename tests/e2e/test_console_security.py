@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hitherto_client import AsyncHitherto
-from hitherto_client.console.rights import ConsoleTarget
+from hitherto_client.console.target import ConsoleTarget
 from tests.certificates import Authority
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.consoles import Visitor, console_over, served, visitor

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hitherto_client.console.rights import ConsoleTarget
+from hitherto_client.console.target import ConsoleTarget
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import Visitor, served, visitor
 from tests.tenants import Tenant, credential

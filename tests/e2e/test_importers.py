@@ -566,7 +566,7 @@ async def test_lists_are_read_piece_by_piece(
     items = [{"memory": text} for text in wanted]
     file = tmp_path / "mem0.json"
     for size in (1, 7, 1 << 20):
-        monkeypatch.setattr("hitherto_client.importers.values._PIECE_CHARACTERS", size)
+        monkeypatch.setattr("hitherto_client.importers.reading._PIECE_CHARACTERS", size)
         for text in (
             json.dumps(items, ensure_ascii=False),
             json.dumps(items),

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
-from hitherto_shared.database.migrate import BASELINE
+from hitherto_shared.database.migration_files import BASELINE
 from tests.faults.ledger import Ledger
 from tests.faults.processes import CHANNEL_OPTIONS, Name, Processes, Service
 from tests.faults.submitting import Batch, Caller

@@ -23,7 +23,7 @@ from hitherto_shared.database.bootstrap import BootstrapError, bootstrap
 from hitherto_shared.database.connect import LOGINS, Role, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.logins import LoginTooStrong, require_no_more
-from hitherto_shared.database.migrate import all_migrations
+from hitherto_shared.database.migration_files import all_migrations
 from hitherto_shared.startup import locate_database, locate_unless_ended
 from tests.refusing import refusing
 

@@ -14,15 +14,8 @@ from psycopg import sql
 
 from hitherto_shared.database.bootstrap import bootstrap
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.migrate import (
-    BASELINE,
-    Migration,
-    MigrationError,
-    all_migrations,
-    migrate,
-    schema_state,
-    script,
-)
+from hitherto_shared.database.migrate import MigrationError, migrate, schema_state, script
+from hitherto_shared.database.migration_files import BASELINE, Migration, all_migrations
 from tests.conftest import limit_transactions
 
 NEWEST = all_migrations()[-1].name[:4]

@@ -13,7 +13,7 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client.calls import countable
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.results.upkeep import NewWebhook, WatchedChanges, Webhook, WebhookDelivery
+from hitherto_client.results.changes import NewWebhook, WatchedChanges, Webhook, WebhookDelivery
 from hitherto_client.wire import build, read
 from hitherto_client.words import HistoryEventKind, WebhookDeliveryState
 

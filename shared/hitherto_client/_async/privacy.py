@@ -21,7 +21,7 @@ from hitherto_client.export import (
     Receiver,
     write_whole,
 )
-from hitherto_client.results.upkeep import (
+from hitherto_client.results.privacy import (
     AuditEvent,
     EraseReceipt,
     ExportManifest,

@@ -13,7 +13,7 @@ from hitherto_client.command.output import OK, Output, time_as_json
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import Command, CommandGroup, Option, Rpc, given, of
 from hitherto_client.command.show import Column, Rows, word_of
-from hitherto_client.results.upkeep import MemoryChange
+from hitherto_client.results.changes import MemoryChange
 
 _WATCHED = retrieval_service_pb2.WatchMemoriesRequest
 _KINDS = "only this kind of change (default: all)"

@@ -1,4 +1,4 @@
-"""`hitherto conversations`, `conversation` and `documents`: what memories are learnt from."""
+"""`hitherto documents`: add, list, show and delete documents."""
 
 from __future__ import annotations
 
@@ -7,120 +7,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hitherto.v1 import conversation_pb2, document_pb2, job_pb2
+from hitherto.v1 import document_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.batches import MAX_BYTES, groups
 from hitherto_client.command.jobs import exit_code, follow, show_jobs
-from hitherto_client.command.options import YES, Argument, Switch, connect, read_text, wait
+from hitherto_client.command.options import Argument, connect, read_text, wait
 from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, CommandGroup, Option, Rpc, of
-from hitherto_client.command.show import (
-    Column,
-    CountsLine,
-    OneRecord,
-    Pair,
-    Rows,
-    day,
-    nothing,
-    show_record,
-    show_rows,
-    word_of,
-)
-from hitherto_client.transcripts import fill, parse_object
+from hitherto_client.command.show import Column, CountsLine, OneRecord, Rows, day
+from hitherto_client.records import fill, parse_object
 from hitherto_client.wire import build
-
-_ROLES = conversation_pb2.Role.DESCRIPTOR
-SUMMARY: tuple[Pair, ...] = (
-    ("conversation", "conversation_id"),
-    "title",
-    "summary",
-    ("topics", "key_topics"),
-    ("technologies", "technical_topics"),
-    "outcome",
-    ("next", lambda summary: "\n".join(summary.followup_suggestions)),
-    ("messages", lambda summary: summary.message_count or None),
-    ("begun", "created_at"),
-    ("updated", "updated_at"),
-)
-_MESSAGES = (
-    "id",
-    Column("when", "created_at"),
-    Column("who", lambda message: message.name or word_of(_ROLES, message.role)),
-    Column("what", "content"),
-)
-_LIST_CONVERSATIONS = Rpc(
-    "ListConversations",
-    (USER, Option("--outcome", "outcomes", "only those that ended so"), CONSISTENCY),
-    Rows(
-        "conversations",
-        (
-            Column("conversation", "conversation_id"),
-            "title",
-            "summary",
-            "outcome",
-            Column("messages", "message_count", number=True),
-            Column("updated", "updated_at"),
-        ),
-        "no matching conversations of {user_id}",
-    ),
-)
-
-
-def _show_conversation(output: Output, options: argparse.Namespace, reply: Any) -> None:
-    if reply.reason:
-        output.note(nothing("the conversation is not shown", reply.reason))
-        return
-    show_record(output, SUMMARY, reply.summary)
-    if reply.messages:
-        show_rows(output, _MESSAGES, reply.messages)
-    else:
-        output.note("none of its messages are stored")
-
-
-_ONE = Rpc(
-    "GetConversation",
-    (
-        USER,
-        Option("id", "conversation_id"),
-        Option("--messages", "message_limit", "number of last messages (default 10)"),
-        CONSISTENCY,
-    ),
-    _show_conversation,
-)
-_DELETE_CONVERSATION = Rpc(
-    "DeleteConversation",
-    (),
-    CountsLine("deleted"),
-    confirm="Delete the messages and the summary of {conversation_id} of {user_id} for good? "
-    "What it taught stays; only `hitherto rollback` beforehand takes that back.",
-)
-
-
-def _one(options: argparse.Namespace, output: Output) -> int:
-    if options.delete:
-        return _DELETE_CONVERSATION.run(options, output, timeout=options.timeout or CLEAR_SECONDS)
-    return _ONE.run(options, output)
-
-
-CONVERSATIONS = (
-    Command("conversations", "List the summaries of a user's conversations.", _LIST_CONVERSATIONS),
-    Command(
-        "conversation",
-        "Show one conversation with its messages, or delete it.",
-        _ONE,
-        Switch("--delete", "remove messages and summary for good; memories stay"),
-        YES,
-        run=_one,
-    ),
-)
-
 
 _MAX_DOCUMENTS = 100
 _SECONDS = 120.0
 """How long one batch may wait for room in a full queue, unless --timeout says otherwise."""
-
 
 _FIELDS = (
     Option("--source-type", "source_type", "the source system (text files: file)", "NAME"),

@@ -1,98 +1,17 @@
-"""`hitherto up`, `down`, `demo`, `health`, `doctor`: Hitherto on this machine, and its state."""
+"""`hitherto health` and `doctor`: whether the services serve, and what is wrong if they do not."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 from hitherto_client.command.local_database import server_packages
-from hitherto_client.command.options import Argument, Switch, connect
-from hitherto_client.command.output import FAILED, OK, UNREACHABLE, Output, UsageError
+from hitherto_client.command.options import connect
+from hitherto_client.command.output import FAILED, OK, UNREACHABLE, Output
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.results import Health
-
-_EXTRA = "hitherto[up]"
-
-
-def _local(module: str) -> Any:
-    """A module of what runs here, by its name: the client's packages may stand alone.
-
-    Raises:
-        UsageError: What it needs is not installed.
-    """
-    try:
-        return import_module(f"hitherto_local.{module}")
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"this needs {error.name}: pip install '{_EXTRA}', or without installing anything "
-            f"uvx --from '{_EXTRA}' hitherto …"
-        ) from None
-
-
-def _up(_: argparse.Namespace, output: Output) -> int:
-    def line(text: str) -> None:
-        for each in text.splitlines():
-            output.line(each)
-        output.flush()
-
-    def ready(running: dict[str, Any]) -> None:
-        if output.as_json:
-            output.document(running)
-            output.flush()
-
-    return _unless_refused(output, "run_up", output.note if output.as_json else line, ready)
-
-
-def _down(_: argparse.Namespace, output: Output) -> int:
-    return _unless_refused(output, "run_down", output.note)
-
-
-def _unless_refused(output: Output, name: str, *told: Callable[..., None]) -> int:
-    up = _local("up")
-    try:
-        return OK if getattr(up, name)(*told) else FAILED
-    except up.LocalRefused as error:
-        output.error(str(error))
-        return FAILED
-
-
-def _demo(options: argparse.Namespace, _: Output) -> int:
-    code: int = _local("demo.telling").run_demo(
-        tour=options.tour, file=options.transcripts, data_dir=options.data_dir
-    )
-    return code
-
-
-HERE = (
-    Command(
-        "up",
-        "Run the database, both services and the console here, until Ctrl-C.",
-        run=_up,
-        local=True,
-    ),
-    Command("down", "End what `hitherto up` runs.", run=_down, local=True),
-    Command(
-        "demo",
-        "Learn from sample conversations, and show the result.",
-        None,
-        Switch("--tour", "the long form: every feature, in twelve sections"),
-        Argument(
-            "--transcripts",
-            "your own conversations: JSON lines of transcripts, or plain `user: …` text",
-            "FILE",
-        ),
-        Argument(
-            "--data-dir", "its data folder (default: demo in the data folder)", "DIR", type=Path
-        ),
-        run=_demo,
-        local=True,
-    ),
-)
 
 
 def _state(health: Health) -> str:

@@ -18,14 +18,8 @@ from hitherto_client.command.options import open_file
 from hitherto_client.command.output import UsageError
 from hitherto_client.command.show import short
 from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
-from hitherto_client.transcripts import (
-    Defaults,
-    FileTranscript,
-    Record,
-    from_record,
-    memory_request,
-    read_records,
-)
+from hitherto_client.records import Record, memory_request, read_records
+from hitherto_client.transcripts import Defaults, FileTranscript, from_record
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""`hitherto keys` and `audit`, which work on the database itself: its login is the credential.
+"""`hitherto keys`, which works on the database itself: its login is the credential.
 
 No service hands out credentials, so whoever may reach the database decides. The server's packages
 that this needs are imported when it runs.
@@ -11,15 +11,13 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hitherto.v1 import privacy_pb2
-from hitherto_client.command.local_database import on_database, server_packages
+from hitherto_client.command.local_database import on_database
 from hitherto_client.command.options import Argument, Repeated, natural
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
-from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Command, CommandGroup, Option, Rpc
-from hitherto_client.command.show import Column, Rows, show_rows
+from hitherto_client.command.rpc import Command, CommandGroup
+from hitherto_client.command.show import Column, show_rows
 
 if TYPE_CHECKING:
     from hitherto_shared.auth.api_keys import ApiKey
@@ -57,7 +55,12 @@ def _create(options: argparse.Namespace, output: Output) -> int:
         "expires_at": datetime.now(UTC) + timedelta(days=days) if days else None,
     }
 
-    key: str = _on_keys("create_key", **fields)
+    async def work(connection: Connection) -> str:
+        from hitherto_shared.auth.api_keys import create_key  # noqa: PLC0415
+
+        return await create_key(connection, **fields)
+
+    key = on_database(work)
     output.result({"key": key, "key_id": _id_of(key), **fields}, lambda: _show_key(output, key))
     return OK
 
@@ -68,7 +71,12 @@ def _show_key(output: Output, key: str) -> None:
 
 
 def _list_keys(options: argparse.Namespace, output: Output) -> int:
-    keys: list[ApiKey] = _on_keys("list_keys", tenant_id=options.tenant)
+    async def work(connection: Connection) -> list[ApiKey]:
+        from hitherto_shared.auth.api_keys import list_keys  # noqa: PLC0415
+
+        return await list_keys(connection, tenant_id=options.tenant)
+
+    keys = on_database(work)
     if output.as_json:
         told = [asdict(key) for key in keys]
         for key in told:
@@ -83,24 +91,19 @@ def _list_keys(options: argparse.Namespace, output: Output) -> int:
 
 def _revoke(options: argparse.Namespace, output: Output) -> int:
     key_id = _id_of(options.key_id)
-    if not _on_keys("revoke_key", tenant_id=options.tenant, key_id=key_id):
+
+    async def work(connection: Connection) -> bool:
+        from hitherto_shared.auth.api_keys import revoke_key  # noqa: PLC0415
+
+        return await revoke_key(connection, tenant_id=options.tenant, key_id=key_id)
+
+    if not on_database(work):
         output.error(
             f"the tenant {options.tenant} has no key {key_id} in force: see `hitherto keys list`"
         )
         return FAILED
     output.result({"key_id": key_id, "revoked": True}, lambda: output.line(f"revoked {key_id}"))
     return OK
-
-
-def _on_keys(function: str, **fields: Any) -> Any:
-    """What a function of `hitherto_shared.auth.api_keys` returns."""
-
-    async def work(connection: Connection) -> Any:
-        from hitherto_shared.auth import api_keys  # noqa: PLC0415
-
-        return await getattr(api_keys, function)(connection, **fields)
-
-    return on_database(work)
 
 
 def _check_label(flag: str, text: str, most: int = _MAX_NAME) -> None:
@@ -160,7 +163,7 @@ _KEYS = (
 
 
 _TENANT = Argument("--tenant", "the tenant of the keys (default: default)", default="default")
-KEYS = (
+COMMANDS = (
     CommandGroup(
         "keys",
         "Create, list and revoke API keys; connects to the database itself.",
@@ -208,158 +211,6 @@ KEYS = (
             Argument("key_id", "the id that list shows, or the whole key", "ID"),
             _TENANT,
             run=_revoke,
-            local=True,
-        ),
-    ),
-)
-
-
-if TYPE_CHECKING:
-    from hitherto_shared.audit.verify import Finding
-    from hitherto_shared.database.pool import Connection
-
-_HASH_DIGITS = 12
-_VERIFY_SECONDS = 3_600.0
-"""There may be years to read."""
-
-
-def _touched(event: privacy_pb2.AuditEvent) -> str:
-    """The first of the resources, and how many there are besides."""
-    more = len(event.resource_ids) - 1
-    return " ".join(event.resource_ids[:1]) + (f" +{more}" if more > 0 else "")
-
-
-_DAYS = ("day", Column("entries", "count", number=True), Column("state", "told"))
-_LIST_EVENTS = Rpc(
-    "ListAuditEvents",
-    (
-        EVERYBODY,
-        Option("--actor", "actor", "only entries of this credential", "NAME"),
-        Option(
-            "--method",
-            "methods",
-            "only this RPC, such as /hitherto.v1.PrivacyService/EraseUser, or kind of job",
-            "NAME",
-        ),
-        Option("--since", "created_after", SINCE),
-        Option("--until", "created_before", UNTIL),
-    ),
-    Rows(
-        "audit_events",
-        (
-            Column("time", "created_at"),
-            "actor",
-            Column("method", lambda event: event.method.rpartition("/")[2]),
-            Column("user", lambda event: event.user_hash[:_HASH_DIGITS]),
-            Column("touched", _touched),
-            Column("count", "count", number=True),
-        ),
-    ),
-)
-
-
-def _verify(options: argparse.Namespace, output: Output) -> int:
-    async def work(connection: Connection) -> list[Finding]:
-        from hitherto_shared.audit.verify import verify_log  # noqa: PLC0415
-
-        return await verify_log(connection, options.tenant, keys, kept)
-
-    try:
-        with server_packages():
-            keys, kept = _public_keys(options.public_keys), _kept(options.digests, options.tenant)
-    except (OSError, ValueError) as error:
-        raise UsageError(str(error)) from None
-    found = on_database(work, seconds=_VERIFY_SECONDS)
-    _show_findings(found, output, options.tenant)
-    return OK if all(each.good for each in found) else FAILED
-
-
-def _public_keys(paths: Sequence[Path]) -> list[bytes]:
-    """The public halves to check against.
-
-    Raises:
-        ValueError: A file holds no key.
-        OSError: A file cannot be read.
-    """
-    from hitherto_shared.config import SharedSettings  # noqa: PLC0415
-    from hitherto_shared.key_files import signing_key_path  # noqa: PLC0415
-    from hitherto_shared.signing import read_public_key  # noqa: PLC0415
-
-    return [read_public_key(path) for path in paths or [signing_key_path(SharedSettings())]]
-
-
-def _kept(path: Path | None, tenant_id: str) -> list[Any]:
-    """The tenant's digests in a file.
-
-    Raises:
-        ValueError: There are none in it.
-        OSError: It cannot be read.
-    """
-    from hitherto_shared.audit.verify import read_digests  # noqa: PLC0415
-
-    if path is None:
-        return []
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        found = [each for each in read_digests(lines) if each.tenant_id == tenant_id]
-    if not found:
-        raise ValueError(
-            f"{path} holds no digest of the tenant {tenant_id}: give a log of the extraction "
-            "service that has lines `a day of the audit log was signed`"
-        )
-    return found
-
-
-def _show_findings(found: Sequence[Finding], output: Output, tenant_id: str) -> None:
-    if output.as_json:
-        output.document(
-            {
-                "tenant_id": tenant_id,
-                "verified": all(each.good for each in found),
-                "days": [
-                    {"day": each.day.isoformat(), "state": each.state, "count": each.count}
-                    for each in found
-                ],
-            }
-        )
-        return
-    if not found:
-        output.note(f"no day of the tenant {tenant_id} has been signed yet")
-        return
-    show_rows(output, _DAYS, found)
-    bad = sum(not each.good for each in found)
-    if bad:
-        output.error(f"{bad} of {len(found)} days are not what was signed")
-    else:
-        output.note("every signed day is unchanged")
-
-
-AUDIT = (
-    CommandGroup(
-        "audit",
-        "Show the audit log, and verify it.",
-        Command("list", "List who did what, newest first.", _LIST_EVENTS),
-        Command(
-            "verify",
-            "Check the log against its signed digests; needs the database.",
-            None,
-            Argument(
-                "--tenant", "the tenant whose log to verify (default: default)", default="default"
-            ),
-            Argument(
-                "--digests",
-                "digests kept elsewhere, such as the extraction service's log: each "
-                "must be in the database, unchanged",
-                "FILE",
-                type=Path,
-            ),
-            Repeated(
-                "--public-key",
-                "a key that signed digests, in PEM form (default: that of this installation)",
-                "FILE",
-                dest="public_keys",
-                type=Path,
-            ),
-            run=_verify,
             local=True,
         ),
     ),

@@ -15,7 +15,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from hitherto_client.command import (
+    audit,
     changes,
+    conversations,
     curation,
     documents,
     export,
@@ -24,6 +26,7 @@ from hitherto_client.command import (
     jobs,
     keys,
     learning,
+    local,
     memories,
     privacy,
     profiles,
@@ -55,7 +58,7 @@ _ASKED = 2
 """Interrupts that ask the command to end; the next one ends it."""
 
 _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
-    "Here": health.HERE,
+    "Here": local.COMMANDS,
     "Submit": (
         *submit.COMMANDS,
         *learning.COMMANDS,
@@ -68,11 +71,11 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
         *memories.COMMANDS,
         *memories.WHY,
         *profiles.COMMANDS,
-        *documents.CONVERSATIONS,
+        *conversations.COMMANDS,
         *memories.HISTORY,
     ),
     "Change by hand": curation.COMMANDS,
-    "Privacy": (*privacy.SETTINGS, *export.COMMANDS, *privacy.ERASURE, *keys.AUDIT),
+    "Privacy": (*privacy.SETTINGS, *export.COMMANDS, *privacy.ERASURE, *audit.COMMANDS),
     "Working memory": sessions.COMMANDS,
     "Knowledge": documents.COMMANDS,
     "Changes": changes.COMMANDS,
@@ -80,7 +83,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Web pages": serving.CONSOLE,
     "Over HTTP": serving.HTTP,
     "Language models": serving.MCP,
-    "Installation": (*health.COMMANDS, *keys.KEYS),
+    "Installation": (*health.COMMANDS, *keys.COMMANDS),
 }
 
 

@@ -162,7 +162,7 @@ DEFAULT_LISTEN = "127.0.0.1:8090"
 def _console(options: argparse.Namespace, output: Output) -> int:
     with packages_of("console"):
         from hitherto_client.console.app import make_app  # noqa: PLC0415
-        from hitherto_client.console.rights import ConsoleTarget  # noqa: PLC0415
+        from hitherto_client.console.target import ConsoleTarget  # noqa: PLC0415
     refuse_credential(
         options,
         "people sign in with credentials of their own: leave out --api-key, or set"

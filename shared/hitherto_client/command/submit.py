@@ -14,7 +14,7 @@ from hitherto.v1 import entity_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_client import Hitherto
 from hitherto_client.batches import MAX_TRANSCRIPTS, batches
-from hitherto_client.command.documents import SUMMARY
+from hitherto_client.command.conversations import SUMMARY
 from hitherto_client.command.jobs import exit_code, follow, show_jobs
 from hitherto_client.command.learning import show_learnt
 from hitherto_client.command.memories import MEMORIES

@@ -17,18 +17,20 @@ from starlette.types import ASGIApp, Scope
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.pages import (
     changes,
+    conversations,
     data,
     documents,
     memories,
     memory,
     operations,
     profile,
+    review,
     signing_in,
 )
 from hitherto_client.console.protection import protected
 from hitherto_client.console.rendering import STATIC, render
-from hitherto_client.console.rights import ConsoleTarget
 from hitherto_client.console.sessions import ConsoleSessions, SignInForms
+from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.console.visits import base_of
 from hitherto_client.web_server import MOST_REQUEST_BYTES
 
@@ -36,7 +38,9 @@ _PAGES = (
     signing_in,
     memories,
     memory,
+    review,
     changes,
+    conversations,
     documents,
     profile,
     data,

@@ -1,4 +1,4 @@
-"""What a credential may see and do, found out by asking the services; and which these are.
+"""What a credential may see and do, found out by asking the services.
 
 No call tells a credential's rights. Each question here is a call that changes nothing: a read, or a
 write without the field that it requires, which is refused either for that or for the missing right.
@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.target import find_endpoints
 
 _NOBODY = "nobody (asked by the console)"
 """A user that does not exist; always the same, so that the audit log counts it in one line."""
@@ -137,46 +135,3 @@ async def _refusal(call: Awaitable[Any]) -> str:
         if error.code is not grpc.StatusCode.INVALID_ARGUMENT:
             raise
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleTarget:
-    """The services behind the console, and how people get in."""
-
-    retrieval: str | None = None
-    """`host:port`; unset: from the environment."""
-    extraction: str | None = None
-    timeout: float | None = None
-    local: bool = False
-    """Nobody signs in: the credential of the environment is everybody's."""
-    user: str = ""
-    """With `local`, the only person that is shown; empty: all that the credential reaches."""
-    on_loopback: bool = True
-    """Only this machine can reach the console."""
-
-    def identity(self) -> tuple[str, ...]:
-        """What sessions are bound to: a credential goes to the services that it was given for."""
-        retrieval, extraction = find_endpoints(self.retrieval, self.extraction)
-        return (retrieval.address, extraction.address, str(self.local), self.user)
-
-    def client(self, credential: str) -> AsyncHitherto:
-        """A client with the credential of a sign-in form.
-
-        Raises:
-            SignInRefused: There is none, and others can reach the console.
-            ValueError: It has characters that no credential has.
-        """
-        if self.local:
-            return AsyncHitherto(self.retrieval, self.extraction, timeout=self.timeout)
-        # An empty credential would be replaced by that of the environment.
-        inherited = os.environ.get("HITHERTO_API_KEY") or os.environ.get("HITHERTO_TOKEN")
-        if not credential and (inherited or not self.on_loopback):
-            raise SignInRefused("Paste an API key or a token.")
-        # A token is sent in the same way as a key, and an empty one counts as none.
-        return AsyncHitherto(
-            self.retrieval, self.extraction, api_key=credential, timeout=self.timeout
-        )
-
-    def bound(self, rights: Rights) -> Rights:
-        """The rights, for the one person that is shown."""
-        return replace(rights, person=self.user, everybody=False)

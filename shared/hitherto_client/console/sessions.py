@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from hitherto_client._async.client import AsyncHitherto
-from hitherto_client.console.rights import ConsoleTarget, Rights, SignInRefused, claims_of
+from hitherto_client.console.rights import Rights, SignInRefused, claims_of
+from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.days import SETTINGS_SECONDS, zone_named
 from hitherto_client.errors import HithertoCallError
 from hitherto_shared.sealing import BrokenToken, Sealer, load_secret

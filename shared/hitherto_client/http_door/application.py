@@ -16,9 +16,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hitherto_client.expected_address import CompleteReplies, ExpectedAddress
-from hitherto_client.http_door.channels import DoorChannels, contract_methods, what_exists
+from hitherto_client.http_door.channels import DoorChannels
 from hitherto_client.http_door.connect_error import ConnectError
 from hitherto_client.http_door.incoming import FORWARDED, REQUEST_ID
+from hitherto_client.http_door.methods import contract_methods, what_exists
 from hitherto_client.http_door.rpc_endpoint import RpcEndpoint, error_response
 from hitherto_client.target import find_endpoints, find_tls
 

@@ -20,8 +20,8 @@ from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto_client.errors import Violation
-from hitherto_client.http_door.channels import DoorMethod
 from hitherto_client.http_door.connect_error import ConnectError, invalid, refusal
+from hitherto_client.http_door.methods import DoorMethod
 from hitherto_client.json_faults import UNREADABLE, faults, is_unicode
 
 MAX_ELEMENTS = 250_000

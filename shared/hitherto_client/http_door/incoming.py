@@ -25,6 +25,8 @@ FORWARDED = ("authorization", "traceparent", "tracestate")
 REQUEST_ID = "x-request-id"
 GZIP = "gzip"
 IDENTITY = "identity"
+COMPRESSED_FROM = 1024
+"""Bytes of a reply from which packing it is worth the time."""
 
 _MAX_REQUEST_ID = 128
 _MAX_TIMEOUT_DIGITS = 10

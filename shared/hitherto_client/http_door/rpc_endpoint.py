@@ -1,8 +1,6 @@
 """The one endpoint behind `/SERVICE/METHOD`, and its calls by Connect's protocols.
 
-Unary calls have one request and one reply. Streams consist of messages in envelopes: a byte of
-flags, the length in four bytes, and the message. HTTP/1.1 is half-duplex: all requests come before
-the first reply.
+Unary calls have one request and one reply; streams consist of messages in envelopes.
 """
 
 from __future__ import annotations
@@ -10,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import json
-import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,13 +21,12 @@ from starlette.types import Receive, Scope, Send
 
 from hitherto_client.errors import Violation
 from hitherto_client.http_door import incoming
-from hitherto_client.http_door.channels import DoorChannels, DoorMethod, Watched, what_exists
+from hitherto_client.http_door.channels import DoorChannels, Watched
 from hitherto_client.http_door.codecs import Codec, JsonCodec
 from hitherto_client.http_door.connect_error import ConnectError, invalid
+from hitherto_client.http_door.envelopes import StreamReply, messages_in, only
 from hitherto_client.http_door.incoming import REQUEST_ID, BodyRoom, ClientGone, request_id
-
-COMPRESSED_FROM = 1024
-"""Bytes of a reply from which packing it is worth the time."""
+from hitherto_client.http_door.methods import DoorMethod, what_exists
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,7 @@ class RpcCall:
         told = await self.codec.reply(self.method, reply)
         response = Response(media_type=f"application/{self.codec.name}")
         packs = incoming.accepts_gzip(self.headers.get("accept-encoding", ""))
-        if packs and len(told) >= COMPRESSED_FROM:
+        if packs and len(told) >= incoming.COMPRESSED_FROM:
             told = incoming.packed(told)
             response.headers["content-encoding"] = incoming.GZIP
         response.headers["vary"] = "accept-encoding"
@@ -87,13 +82,13 @@ class RpcCall:
             _check_version(self.headers)
             encoding = incoming.check_encoding(self.headers.get("connect-content-encoding", ""))
             options = self._options()
-            messages = _messages(self.receive, encoding, share)
+            messages = messages_in(self.receive, encoding, share)
             with self.channels.stream():
                 if self.method.takes_stream:
                     call = self.channels.call(self.method)(**options)
                     await self._send_all(call, messages)
                 else:
-                    request = await self.codec.request(self.method, await _only(messages))
+                    request = await self.codec.request(self.method, await only(messages))
                     call = self.channels.call(self.method)(request, **options)
                 async with Watched(call, self.method, self.receive):
                     await self._pass_on(call, reply)
@@ -200,123 +195,6 @@ def _from_base64(text: str) -> bytes:
         raise invalid(
             [Violation("message", "is not base64 for URLs")], "UNDECODABLE_REQUEST"
         ) from None
-
-
-UNREAD_SECONDS = 60.0
-"""How long a client may read nothing of a stream."""
-
-_PACKED, _END = 1, 2
-_HEAD = struct.Struct(">BI")
-
-
-class StreamReply:
-    """The reply to a stream: its head, messages, and an end that says how it went."""
-
-    def __init__(self, codec: Codec, headers: Headers, send: Send, request_id: str) -> None:
-        self._send = send
-        self._gzip = incoming.accepts_gzip(headers.get("connect-accept-encoding", ""))
-        self._begun = False
-        self._headers = [
-            ("content-type", f"application/connect+{codec.name}"),
-            (incoming.REQUEST_ID, request_id),
-        ]
-        if self._gzip:
-            self._headers.append(("connect-content-encoding", incoming.GZIP))
-
-    async def begin(self, metadata: Any = ()) -> None:
-        """Send the head, with metadata of the call."""
-        if self._begun:
-            return
-        self._begun = True
-        headers = [*self._headers, *incoming.added(metadata, "")]
-        start = {
-            "type": "http.response.start",
-            "status": 200,
-            "headers": [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers],
-        }
-        await self._send(start)
-
-    async def message(self, data: bytes) -> None:
-        """Send a message.
-
-        Raises:
-            ClientGone: The client reads nothing.
-        """
-        await self._envelope(0, data)
-
-    async def end(self, error: ConnectError | None, metadata: Any = ()) -> None:
-        """Send the end."""
-        told: dict[str, Any] = {}
-        if error is not None:
-            told["error"] = error.to_json()
-        for name, value in incoming.added(metadata, ""):
-            told.setdefault("metadata", {}).setdefault(name, []).append(value)
-        await self.begin()
-        await self._envelope(_END, json.dumps(told, ensure_ascii=False).encode(), more=False)
-
-    async def _envelope(self, flags: int, data: bytes, *, more: bool = True) -> None:
-        if self._gzip and len(data) >= COMPRESSED_FROM:
-            flags, data = flags | _PACKED, incoming.packed(data)
-        body = _HEAD.pack(flags, len(data)) + data
-        try:
-            async with asyncio.timeout(UNREAD_SECONDS):
-                await self._send({"type": "http.response.body", "body": body, "more_body": more})
-        except TimeoutError:
-            raise incoming.ClientGone from None
-
-
-async def _only(messages: AsyncIterator[bytes]) -> bytes:
-    """The one request of a call that takes one."""
-    found: bytes | None = None
-    async for each in messages:
-        if found is not None:
-            raise _takes_one("more")
-        found = each
-    if found is None:
-        raise _takes_one("none")
-    return found
-
-
-def _takes_one(got: str) -> ConnectError:
-    return ConnectError("unimplemented", f"this call takes one request in an envelope, got {got}")
-
-
-async def _messages(receive: Receive, encoding: str, share: incoming.Share) -> AsyncIterator[bytes]:
-    """The messages in the envelopes of a body, as they arrive.
-
-    Raises:
-        ClientGone: The client has left.
-        ConnectError: The body does not consist of envelopes, or one is too large.
-    """
-    waiting = bytearray()
-    async for chunk in incoming.chunks(receive):
-        share.grow(len(chunk))
-        waiting += chunk
-        while len(waiting) >= _HEAD.size:
-            flags, size = _HEAD.unpack_from(waiting)
-            if flags & ~_PACKED or (flags and encoding == incoming.IDENTITY):
-                raise _no_envelope(flags)
-            if size > incoming.MAX_BODY_BYTES:
-                raise incoming.too_large()
-            if len(waiting) < _HEAD.size + size:
-                break
-            data = bytes(waiting[_HEAD.size : _HEAD.size + size])
-            del waiting[: _HEAD.size + size]
-            others = share.held - len(data)
-            yield incoming.unpacked(data, encoding if flags else incoming.IDENTITY, share)
-            share.shrink(share.held - others)
-    if waiting:
-        raise _no_envelope(0)
-
-
-def _no_envelope(flags: int) -> ConnectError:
-    told = (
-        "the body should consist of envelopes: a byte of flags, 0, the length of the message in"
-        " four bytes, and the message"
-    )
-    if flags == _PACKED:
-        told = "a packed message needs the header Connect-Content-Encoding: gzip"
-    return invalid([Violation("request", told)], "UNDECODABLE_REQUEST")
 
 
 _UNARY, _STREAM = "application/", "application/connect+"

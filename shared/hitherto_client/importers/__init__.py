@@ -6,6 +6,6 @@ source.
 """
 
 from hitherto_client.importers.formats import FORMATS, ImportFormat, read_export
-from hitherto_client.importers.values import ExportReport, ExportUnreadable
+from hitherto_client.importers.reading import ExportReport, ExportUnreadable
 
 __all__ = ["FORMATS", "ExportReport", "ExportUnreadable", "ImportFormat", "read_export"]

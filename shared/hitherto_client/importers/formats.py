@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from hitherto_client.importers import chats, memories, whatsapp
-from hitherto_client.importers.values import (
-    ExportReport,
-    ExportUnreadable,
-    JsonObject,
-    json_values,
-    mapping_of,
-    moment,
-    storable,
-    text_of,
-    texts,
-)
+from hitherto_client.importers.reading import ExportReport, ExportUnreadable, json_values, texts
+from hitherto_client.importers.values import JsonObject, mapping_of, moment, storable, text_of
 from hitherto_client.importers.whatsapp_lines import DateOrder
 
 _LOOKED_AT = 20

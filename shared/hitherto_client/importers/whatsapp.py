@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from typing import IO
 
-from hitherto_client.importers.values import ExportReport, ExportUnreadable, JsonObject, messages_of
+from hitherto_client.importers.reading import ExportReport, ExportUnreadable
+from hitherto_client.importers.values import JsonObject, messages_of
 from hitherto_client.importers.whatsapp_lines import (
     DateOrder,
     Stamp,

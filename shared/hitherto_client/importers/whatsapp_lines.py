@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Literal
 
-from hitherto_client.importers.values import ExportUnreadable
+from hitherto_client.importers.reading import ExportUnreadable
 
 DateOrder = Literal["day", "month", "year"]
 

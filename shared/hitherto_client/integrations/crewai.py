@@ -21,7 +21,6 @@ from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.integrations import package_of
 from hitherto_client.integrations.crewai_records import (
-    WEIGHTS,
     RecordFilter,
     RecordMemories,
     children_of,
@@ -29,10 +28,8 @@ from hitherto_client.integrations.crewai_records import (
     marks_of_id,
     marks_of_scope,
     records_of,
-    score_of,
-    vector_of,
-    words_of,
 )
+from hitherto_client.integrations.crewai_vectors import WEIGHTS, score_of, vector_of, words_of
 from hitherto_client.integrations.exchange import MOST_QUESTION
 from hitherto_client.words import Origin
 

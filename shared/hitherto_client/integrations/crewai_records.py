@@ -1,4 +1,4 @@
-"""Records of CrewAI's memory in the memories of a user, and vectors that hold their words.
+"""Records of CrewAI's memory in the memories of a user.
 
 A memory holds the records that state its words: usually one, and more if the same is remembered in
 several scopes. Each is JSON in the memory's metadata, beside marks that lists and searches filter
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -21,61 +21,10 @@ from hitherto_client.errors import HithertoCallError
 from hitherto_client.integrations import package_of
 from hitherto_client.integrations.exchange import storable
 from hitherto_client.results.memories import Memory
-from hitherto_client.results.search import SearchResult
 from hitherto_client.words import Origin
 
 with package_of("crewai"):
     from crewai.memory.types import MemoryRecord, ScopeInfo
-
-WEIGHTS = {
-    **{"semantic": 1.0, "keyword": 1.0, "date": 0.4, "entity": 0.1},
-    **dict.fromkeys(("source", "speaker", "source_priority", "session", "neighbour"), 0.0),
-}
-"""What a record can have; the rest is of messages, documents and what was learnt from them."""
-_SCALE = sum(WEIGHTS.values())
-_MIDDLE, _STEP = 127.5, 2.0**-16
-
-
-def vector_of(text: str) -> list[float]:
-    """A vector that holds a text: its digest, then the text itself, too small to count.
-
-    CrewAI compares vectors of one batch, to drop repetitions. The cosine of two of these is 1 if
-    the texts are equal, and near 0 otherwise.
-    """
-    said = storable(text).encode()
-    digest = hashlib.sha256(said).digest()
-    return [*(byte - _MIDDLE for byte in digest), *(byte * _STEP for byte in said)]
-
-
-def words_of(vector: Sequence[float]) -> str:
-    """The text that a vector holds.
-
-    Raises:
-        ValueError: `vector_of` did not make it.
-    """
-    size = hashlib.sha256().digest_size
-    try:
-        digest = bytes(round(part + _MIDDLE) for part in vector[:size])
-        said = bytes(round(part / _STEP) for part in vector[size:])
-    except (ValueError, OverflowError):
-        digest, said = b"", b""
-    if hashlib.sha256(said).digest() != digest:
-        raise ValueError(
-            "this vector holds no words, which Hitherto searches for: give CrewAI the storage's "
-            "own embedder, Memory(storage=storage, embedder=storage.embedder)"
-        )
-    return said.decode()
-
-
-def score_of(result: SearchResult) -> float:
-    """The score of a result of a search with `WEIGHTS`, from 0 to 1.
-
-    It is the cosine; words that are alike raise it by up to half of what it lacks to 1.
-    """
-    parts = {name: part * _SCALE for name, part in result.breakdown.items()}
-    meaning, words = parts.get("semantic", 0.0), parts.get("keyword", 0.0)
-    return min(1.0, meaning + (1.0 - meaning) * words / 2)
-
 
 _HELD, _RECORD, _ID, _SCOPE = "crewai", "crewai_record_", "crewai_id_", "crewai_scope_"
 """Keys of the metadata: the first of every memory that holds records, the others with a digest."""

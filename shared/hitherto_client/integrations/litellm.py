@@ -16,12 +16,8 @@ from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.integrations import package_of
 from hitherto_client.integrations.forms import ChatForm
-from hitherto_client.integrations.remembrance import (
-    AsyncNotedStream,
-    NotedStream,
-    RememberingOptions,
-    remembrance_of,
-)
+from hitherto_client.integrations.noted_streams import AsyncNotedStream, NotedStream
+from hitherto_client.integrations.remembrance import RememberingOptions, remembrance_of
 
 with package_of("litellm"):
     from litellm import CustomStreamWrapper, Router

@@ -17,9 +17,8 @@ from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.integrations import package_of
 from hitherto_client.integrations.forms import ChatForm, ResponsesForm
+from hitherto_client.integrations.noted_streams import AsyncNotedStream, NotedStream
 from hitherto_client.integrations.remembrance import (
-    AsyncNotedStream,
-    NotedStream,
     RememberingOptions,
     Remembrance,
     remembrance_of,

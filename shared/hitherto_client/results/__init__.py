@@ -3,6 +3,13 @@
 Times are aware datetimes in UTC, free JSON is a dict, lists are tuples.
 """
 
+from hitherto_client.results.changes import (
+    MemoryChange,
+    NewWebhook,
+    WatchedChanges,
+    Webhook,
+    WebhookDelivery,
+)
 from hitherto_client.results.conversations import (
     Added,
     AddedAction,
@@ -44,6 +51,13 @@ from hitherto_client.results.memories import (
     ProfileSource,
     SavedMemory,
 )
+from hitherto_client.results.privacy import (
+    AuditEvent,
+    EraseReceipt,
+    ExportManifest,
+    ImportedUser,
+    UserSettings,
+)
 from hitherto_client.results.search import (
     Context,
     EnhancedPrompt,
@@ -55,22 +69,12 @@ from hitherto_client.results.search import (
     Suggestions,
 )
 from hitherto_client.results.upkeep import (
-    AuditEvent,
-    EraseReceipt,
-    ExportManifest,
     Health,
-    ImportedUser,
-    MemoryChange,
-    NewWebhook,
     Reembedding,
     Schedule,
     UpkeepStart,
     UsageReport,
     UsageRow,
-    UserSettings,
-    WatchedChanges,
-    Webhook,
-    WebhookDelivery,
 )
 
 __all__ = [

@@ -15,7 +15,7 @@ from hitherto_client.results import (
     LegReport,
     SearchResult,
 )
-from hitherto_local.demo.services import DemoModelServer
+from hitherto_local.demo.model_server import DemoModelServer
 from hitherto_local.demo.show import EARLIEST, day
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.embeddings.factory import configured_embedder

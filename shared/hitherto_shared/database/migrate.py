@@ -1,7 +1,4 @@
-"""The schema of a new database, and forward-only migrations to it, each in one transaction.
-
-`schema/NN_noun.sql` is the baseline: migration 0000, all files in one transaction. What came after
-it is `migrations/NNNN_name.sql`, numbered from 0001.
+"""Forward-only migrations of a database's schema, each in one transaction.
 
 `hitherto-migrate` applies what is pending; services on the embedded database do so at start-up, on
 `DATABASE_URL` they only check. One process migrates at a time: the others poll an advisory lock
@@ -9,23 +6,19 @@ it is `migrations/NNNN_name.sql`, numbered from 0001.
 
 On Citus, `hitherto-migrate` then distributes what a migration has added (`distribution`).
 
-A program also runs on a newer schema: a deployment migrates first and restarts later, and may be
-rolled back. A migration that takes away what older programs use says so in its first lines:
-`-- oldest-program: NNNN` names the newest migration that a program must know to go on.
+A program also runs on a newer schema, unless a migration says otherwise (`migration_files`): a
+deployment migrates first and restarts later, and may be rolled back.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-import re
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import LiteralString
 
 import psycopg
@@ -59,14 +52,12 @@ from hitherto_shared.database.distribution import (
 )
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, refused
+from hitherto_shared.database.migration_files import BASELINE, Migration, all_migrations
 
 logger = logging.getLogger("hitherto.migrate")
 
 COMMAND = "hitherto-migrate"
-BASELINE = "0000_baseline"
 _LOCK = 0x68697468  # "hith": one number for the whole program
-_NO_TRANSACTION = "-- no-transaction"
-_OLDEST_PROGRAM = re.compile(r"^-- oldest-program: (\d{4})$", re.MULTILINE)
 _CREATE_LEDGER: LiteralString = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     name text PRIMARY KEY,
@@ -85,44 +76,6 @@ _PREPARED = "SELECT to_regrole(%(owner)s) IS NOT NULL AND to_regnamespace(%(sche
 
 class MigrationError(Exception):
     """The schema cannot be migrated to, or does not have, the version that this program needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step: its number and name (`0001_folders`), its text and the text's checksum."""
-
-    name: str
-    text: str
-
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of the text; an applied file must never change."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-    @property
-    def transactional(self) -> bool:
-        """False for files that hold statements Postgres refuses inside a transaction."""
-        return not self.text.startswith(_NO_TRANSACTION)
-
-    @property
-    def oldest_program(self) -> str | None:
-        """The number a program must know to run on the schema after this; None if any may."""
-        found = _OLDEST_PROGRAM.search(self.text)
-        return found[1] if found else None
-
-
-def all_migrations() -> list[Migration]:
-    """The baseline and every migration this program ships, in order."""
-    baseline = "\n".join(text for _, text in _sql_files("schema"))
-    later = [Migration(name, text) for name, text in _sql_files("migrations")]
-    return [Migration(BASELINE, baseline), *later]
-
-
-def _sql_files(folder: str) -> list[tuple[str, str]]:
-    """Name and text of the SQL files of a folder beside this module, by name."""
-    within = resources.files("hitherto_shared.database") / folder
-    files = sorted((f for f in within.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    return [(f.name.removesuffix(".sql"), f.read_text("utf-8")) for f in files]
 
 
 @dataclass(frozen=True, slots=True)

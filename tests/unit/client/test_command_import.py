@@ -12,9 +12,9 @@ import pytest
 
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto_client import transcripts
+from hitherto_client import records
 from hitherto_client.command import main
-from hitherto_client.transcripts import memory_request, read_records
+from hitherto_client.records import memory_request, read_records
 from tests.refusing import refusing
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -214,7 +214,7 @@ class TestRecords:
     def test_lines_that_are_too_long_are_passed_over(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(transcripts, "MAX_LINE_BYTES", 32)
+        monkeypatch.setattr(records, "MAX_LINE_BYTES", 32)
         path = tmp_path / "long"
         path.write_bytes(b'{"a": 1}\n{"b": "' + b"x" * 200 + b'"}\n{"c": 3}\n\xff\xfe\n[1]\n')
         with path.open("rb") as stream:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from hitherto_client.console.rights import ConsoleTarget
+from hitherto_client.console.target import ConsoleTarget
 from tests.e2e.consoles import Visitor, served, visitor
 from tests.unit.client.fake_services import Failure, Fakes
 

@@ -11,8 +11,9 @@ import pytest
 
 from hitherto_client import AsyncHitherto
 from hitherto_client.console import sessions as limits
-from hitherto_client.console.rights import ConsoleTarget, Rights
+from hitherto_client.console.rights import Rights
 from hitherto_client.console.sessions import ConsoleSessions
+from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.listen_address import ListenRefused, check_openness, listen_address
 from tests.refusing import refusing
 

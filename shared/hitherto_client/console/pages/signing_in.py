@@ -16,8 +16,9 @@ from hitherto_client.console.failures import explain
 from hitherto_client.console.fields import FieldRefused, read_address, read_form
 from hitherto_client.console.protection import comes_from_here
 from hitherto_client.console.rendering import render
-from hitherto_client.console.rights import ConsoleTarget, SignInRefused, find_rights
+from hitherto_client.console.rights import SignInRefused, find_rights
 from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions, SignInForms
+from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.console.visits import (
     SIGN_IN,
     Visit,
