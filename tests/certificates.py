@@ -27,13 +27,14 @@ class Authority:
     Args:
         folder: Where the files go.
         name: What it is called.
+        hours: How long its own certificate is good.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, *, hours: float = 1) -> None:
         self._folder = folder
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self._private = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._sign(self._name, self._private, hours=1, ca=True)
+        certificate = self._sign(self._name, self._private, hours=hours, ca=True)
         self.file = self._written(f"{name}.pem", certificate)
 
     def pair(self, name: str, *, hours: float = 1, host: str = "") -> Pair:

@@ -20,19 +20,23 @@ from google.protobuf.message import DecodeError
 DOMAIN = "hitherto"
 """The domain of every ErrorInfo that the services themselves give."""
 
+_NOT_MADE = "failed to connect to all addresses"
+"""What gRPC says if no connection was made. That one was lost, it tells without this."""
+_CLOSES = (
+    "it closes the connection, as with TLS for callers without HITHERTO_TLS_CA_FILE or, if it asks "
+    "for one, without a client certificate that it trusts; so does a proxy whose service is not "
+    "running"
+)
 _NO_CONNECTION = (
     ("certificate has expired", "its certificate has expired"),
     ("certificate is not yet valid", "its certificate is not valid yet"),
     ("Hostname Verification Check failed", "its certificate is for another host"),
     ("CERTIFICATE_VERIFY_FAILED", "HITHERTO_TLS_CA_FILE holds no authority of its certificate"),
     ("WRONG_VERSION_NUMBER", "it answers without TLS: unset HITHERTO_TLS_CA_FILE"),
-    (
-        "Socket closed",
-        "it closes the connection, as with TLS for callers without HITHERTO_TLS_CA_FILE or, if it "
-        "asks for one, without a client certificate that it trusts",
-    ),
+    ("Socket closed", _CLOSES),
+    ("Connection reset by peer", _CLOSES),
 )
-"""What gRPC says of a connection that was not made, and what that means."""
+"""Why gRPC made no connection, in its own words, and what that means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,8 @@ class HithertoCallError(Exception):
     @property
     def no_connection(self) -> str:
         """Why a service that is there cannot be connected to; empty if that is not the matter."""
-        if self.code is not grpc.StatusCode.UNAVAILABLE or self.reason:
+        unreachable = self.code is grpc.StatusCode.UNAVAILABLE and not self.reason
+        if not unreachable or _NOT_MADE not in self.message:
             return ""
         return next((why for told, why in _NO_CONNECTION if told in self.message), "")
 

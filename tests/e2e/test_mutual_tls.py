@@ -16,11 +16,14 @@ from hitherto.v1 import retrieval_service_pb2_grpc as stubs
 from hitherto_client import Hitherto, HithertoCallError
 from hitherto_client.command.output import UNREACHABLE, Output, report
 from hitherto_client.console.failures import explain
+from hitherto_client.errors import read_error
 from hitherto_extraction.doctor import examine
 from hitherto_retrieval import __main__ as retrieval_process
 from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.database.examination import Diagnosis
 from hitherto_shared.metrics import REGISTRY
 from tests.certificates import Authority, Pair
+from tests.faults.relay import Relay
 
 
 @pytest.fixture
@@ -151,16 +154,36 @@ async def test_why_there_is_no_connection_is_told(
         return error.no_connection
 
     foreign = Authority(tmp_path, "foreign")
-    for pair, trusted, why in (
-        (ours.pair("late", hours=-1), ours.file, "its certificate has expired"),
-        (ours.pair("far", host="elsewhere.example"), ours.file, "for another host"),
-        (foreign.pair("strange"), ours.file, "holds no authority of its certificate"),
-        (ours.pair("good"), None, "with TLS for callers without HITHERTO_TLS_CA_FILE"),
-        (None, ours.file, "unset HITHERTO_TLS_CA_FILE"),
+    for pair, callers, trusted, why in (
+        (ours.pair("late", hours=-1), None, ours.file, "its certificate has expired"),
+        (ours.pair("far", host="elsewhere.example"), None, ours.file, "for another host"),
+        (foreign.pair("strange"), None, ours.file, "holds no authority of its certificate"),
+        (ours.pair("good"), None, None, "with TLS for callers without HITHERTO_TLS_CA_FILE"),
+        (ours.pair("asking"), ours.file, ours.file, "without a client certificate that it trusts"),
+        (None, None, ours.file, "unset HITHERTO_TLS_CA_FILE"),
     ):
-        given = settings(conninfo, tmp_path, pair, None)
+        given = settings(conninfo, tmp_path, pair, callers)
         async with retrieval_process.running(given, conninfo) as server:
             assert why in await asyncio.to_thread(told, server.port, trusted)
+
+
+async def test_a_connection_that_is_lost_is_told_as_a_service_that_is_gone(
+    conninfo: str, tmp_path: Path
+) -> None:
+    async with (
+        retrieval_process.running(settings(conninfo, tmp_path, None, None), conninfo) as server,
+        Relay(server.port) as relay,
+        grpc.aio.insecure_channel(relay.address) as channel,
+    ):
+        changes = stubs.RetrievalServiceStub(channel).WatchMemories(pb.WatchMemoriesRequest())
+        await changes.read()
+        relay.cut()
+        with pytest.raises(grpc.aio.AioRpcError) as lost:
+            await changes.read()
+    error = read_error(lost.value, service="retrieval", address=relay.address)
+    assert error.no_connection == "", error.message
+    assert "start it with `hitherto up`" in str(error)
+    assert "Is it running?" in explain(error).text
 
 
 def test_files_that_are_no_certificates_are_told(tmp_path: Path, ours: Authority) -> None:
@@ -170,6 +193,8 @@ def test_files_that_are_no_certificates_are_told(tmp_path: Path, ours: Authority
     garbage.write_text("-----BEGIN nothing")
     for authority, certificate, key, told in (
         (garbage, None, None, "HITHERTO_TLS_CA_FILE: .*garbage holds no certificate"),
+        (garbage / "below", None, None, "check HITHERTO_TLS_CA_FILE, which names"),
+        (ours.file, caller.certificate, garbage / "below", "KEY_FILE, which names"),
         (ours.file, caller.certificate, other.key, "is not the key of the certificate"),
         (ours.file, caller.certificate, garbage, "no such pair in PEM"),
         (ours.file, garbage, caller.key, "no such pair in PEM"),
@@ -189,13 +214,49 @@ async def test_a_certificate_that_has_expired_is_told_by_the_service_and_the_doc
     told = f"HITHERTO_TLS_CERTIFICATE_FILE: the certificate in {late.certificate} has expired"
     async with retrieval_process.running(settings(conninfo, tmp_path, late, None), conninfo):
         assert told in caplog.text
-    for name, value in (("CERTIFICATE", late.certificate), ("KEY", late.key)):
-        monkeypatch.setenv(f"HITHERTO_TLS_{name}_FILE", str(value))
-    monkeypatch.setenv("DATABASE_URL", conninfo)
-    monkeypatch.setenv("HITHERTO_DATA_DIR", str(tmp_path / "data"))
-    found = await asyncio.to_thread(examine)
-    (fault,) = [each for each in found if each.check == "certificate"]
+    doctored(monkeypatch, conninfo, tmp_path, late)
+    (fault,) = await examined()
     assert (fault.state, told in fault.told) == ("fault", True)
+
+
+def doctored(monkeypatch: pytest.MonkeyPatch, conninfo: str, folder: Path, service: Pair) -> None:
+    """Make the environment that of an installation with this certificate."""
+    monkeypatch.setenv("HITHERTO_TLS_CERTIFICATE_FILE", str(service.certificate))
+    monkeypatch.setenv("HITHERTO_TLS_KEY_FILE", str(service.key))
+    monkeypatch.setenv("DATABASE_URL", conninfo)
+    monkeypatch.setenv("HITHERTO_DATA_DIR", str(folder / "data"))
+
+
+async def examined() -> list[Diagnosis]:
+    """What the doctor says of certificates."""
+    found = await asyncio.to_thread(examine)
+    return [each for each in found if each.check == "certificate"]
+
+
+async def test_what_has_expired_beside_its_successor_is_no_fault(
+    conninfo: str,
+    tmp_path: Path,
+    ours: Authority,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An old authority of callers, or at the end of the chain that the service shows."""
+    old, own = Authority(tmp_path, "old", hours=-1), ours.pair("service")
+    chain, clients = tmp_path / "chain.pem", tmp_path / "clients.pem"
+    chain.write_bytes(own.certificate.read_bytes() + old.file.read_bytes())
+    clients.write_bytes(old.file.read_bytes() + ours.file.read_bytes())
+    given = settings(conninfo, tmp_path, Pair(chain, own.key), clients)
+    async with retrieval_process.running(given, conninfo) as server:
+        assert "has expired" not in caplog.text
+        shown = showing(ours.file, ours.pair("caller"))
+        address = f"127.0.0.1:{server.port}"
+        assert await answered(grpc.aio.secure_channel(address, shown)) is grpc.StatusCode.OK
+    doctored(monkeypatch, conninfo, tmp_path, Pair(chain, own.key))
+    monkeypatch.setenv("HITHERTO_TLS_CLIENT_CA_FILE", str(clients))
+    assert await examined() == []
+    monkeypatch.setenv("HITHERTO_TLS_CLIENT_CA_FILE", str(old.file))
+    (fault,) = await examined()
+    assert "callers with certificates of it cannot connect" in fault.told
 
 
 async def test_an_authority_that_cannot_be_used_ends_the_start(

@@ -257,6 +257,8 @@ async def test_streams_that_say_nothing_end_and_full_is_told(edge: Edge) -> None
         ("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", None),
     }
     assert sum(error.reason == "OVERLOADED" for error in errors) <= 8
+    silences = [error for error in errors if error.reason == "DEADLINE_EXCEEDED"]
+    assert not any("stays" in error.message for error in silences)
     await answered(edge)
 
 

@@ -18,6 +18,7 @@ from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_client import Hitherto
 from hitherto_client.tools import Toolbox, ToolResult, UnboundCredentialError
+from hitherto_client.tools.arguments import ToolArgumentError
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.masks import masked
 from tests.e2e.methods import ask
@@ -171,7 +172,7 @@ async def test_actions_wait_for_the_user(services: Services, ana: Calling) -> No
     assert first["pending_action"]["id"] == pending[0].id
 
 
-async def test_mistakes_of_the_model_are_results(ana: Calling) -> None:
+async def test_mistakes_of_the_model_are_results(client: Hitherto, ana: Calling) -> None:
     unknown = await ana.result("drop_tables")
     assert unknown.is_error
     assert "save_memory" in unknown.value["error"]
@@ -181,6 +182,14 @@ async def test_mistakes_of_the_model_are_results(ana: Calling) -> None:
     refused = await ana.result("save_memory", content="x" * 300, type="question")
     assert refused.is_error
     assert refused.value["reason"] == "INVALID_FIELD"
+    action = {"action_type": "x", "description": "y"}
+    unsendable = await ana.result("prepare_action", params={"a": "\ud800"}, **action)
+    assert unsendable.value["error"] == "params must be a JSON object"
+    # That the client is closed is not one of them.
+    client.close()
+    with pytest.raises(ValueError, match="closed") as raised:
+        await ana.result("prepare_action", params={}, **action)
+    assert not isinstance(raised.value, ToolArgumentError)
 
 
 async def test_a_credential_for_every_user_is_refused(services: Services, tenant: Tenant) -> None:

@@ -119,7 +119,7 @@ def _settings(settings: ExtractionSettings) -> Iterator[Diagnosis]:
         yield Diagnosis("settings", "fault", told, "a service would not start with this")
     with suppress(ValueError):  # told as a refusal
         for told in expired_certificates(settings):
-            yield Diagnosis("certificate", "fault", told, "no caller can connect")
+            yield Diagnosis("certificate", "fault", told, "renew it and restart the service")
     try:
         asks = settings.chosen_extractor == "openai"
         prices = load_prices(settings.prices_file)

@@ -169,7 +169,7 @@ class HithertoMemoryService(BaseMemoryService):
         self, user: str, conversation: str, events: Sequence[Event], metadata: dict[str, Any]
     ) -> None:
         said = (message for event in events for message in _messages(event, metadata))
-        for batch in batched(said):
+        for batch in batched(said, any_json=True):
             self._memory.add(user, batch, conversation=conversation, timeout=self._timeout)
 
     def _save(self, user: str, entry: MemoryEntry, metadata: dict[str, Any]) -> None:

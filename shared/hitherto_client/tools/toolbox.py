@@ -15,6 +15,7 @@ import grpc
 from google.protobuf import message_factory
 
 from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto.v1 import session_service_pb2 as sessions
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.days import days_in, zone_or_utc
 from hitherto_client.declared import RPCS
@@ -269,16 +270,18 @@ class Toolbox:
         return self._search(arguments, scopes=["messages", "documents"])
 
     def _prepare_action(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        params = arguments["params"]
         try:
-            made = self._ask(
-                "AddPendingAction",
-                session_id=self.session_id,
-                type=arguments["action_type"],
-                params=arguments["params"],
-                description=arguments["description"],
-            )
+            build(sessions.AddPendingActionRequest, params=params)
         except ValueError:
             raise ToolArgumentError("params must be a JSON object") from None
+        made = self._ask(
+            "AddPendingAction",
+            session_id=self.session_id,
+            type=arguments["action_type"],
+            params=params,
+            description=arguments["description"],
+        )
         self.session_id = made.session_id
         return {
             "pending_action": results.shown(made.pending_action),

@@ -69,8 +69,9 @@ _DROP_SECONDS = 10.0
 """Longest time that the rest of a refused stream is read and dropped."""
 _DROP_IDLE_SECONDS = 1.0
 """The same while nothing arrives."""
-_STAYS = "; what was accepted stays, start again with the rest"
-"""The end of every text that ends a stream which has begun."""
+_STAYS = "; what was stored stays, and starting again from the beginning does no harm"
+"""Added to what this module refuses after the first item of a stream. It is true of every stream:
+the contract says so at each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,24 +269,22 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         context: Context,
     ) -> AsyncIterator[Any]:
         seconds = self._settings.stream_idle_seconds
-        patience = WAIT_SECONDS
         begun = False
         while True:
             # The previous item is done. A stream that has begun is delayed, not ended.
             body.holds(0)
-            await body.room(patience)
-            patience = seconds
             try:
-                async with asyncio.timeout(seconds):
-                    data = await context.read()
-            except TimeoutError:
-                raise TooLate(
-                    f"the stream received nothing for {seconds:g} seconds{_STAYS}",
-                    reason="DEADLINE_EXCEEDED",
-                ) from None
-            if data is grpc.aio.EOF:
-                return
-            try:
+                await body.room(seconds if begun else WAIT_SECONDS)
+                try:
+                    async with asyncio.timeout(seconds):
+                        data = await context.read()
+                except TimeoutError:
+                    raise TooLate(
+                        f"the stream received nothing for {seconds:g} seconds",
+                        reason="DEADLINE_EXCEEDED",
+                    ) from None
+                if data is grpc.aio.EOF:
+                    return
                 if credential is not None:
                     await credential.changed()
                 body.holds(len(data))

@@ -180,38 +180,41 @@ def tls_credentials(settings: SharedSettings) -> grpc.ServerCredentials | None:
         _check_key(*pair)
     authority = _certificates(clients, _CLIENT_CA_FILE, "client_ca") if clients else None
     for told in expired_certificates(settings):
-        logger.warning("%s", told)
+        logger.warning("%s; renew it and restart the service", told)
     return grpc.ssl_server_credentials([pair], authority, authority is not None)
 
 
 def expired_certificates(settings: SharedSettings) -> Iterator[str]:
     """What is wrong with certificates that no longer serve, though they can be read.
 
+    Callers judge the service by the first certificate of its file. One authority of theirs may
+    expire beside its successor.
+
     Raises:
         ValueError: A file cannot be used; the message names its variable.
     """
-    for path, setting in (
-        (settings.tls_certificate_file, _CERTIFICATE_FILE),
-        (settings.tls_client_ca_file, _CLIENT_CA_FILE),
-    ):
-        if path is not None:
-            ends = _end(_read_certificates(path, setting)[1])
-            if ends <= datetime.now(UTC):
-                yield (
-                    f"{setting}: the certificate in {path} has expired on {ends:%Y-%m-%d}: "
-                    "renew it and restart the service"
-                )
+    now = datetime.now(UTC)
+    if (path := settings.tls_certificate_file) is not None:
+        ends = _ends(_read_certificates(path, _CERTIFICATE_FILE)[1])[0]
+        if ends <= now:
+            told = f"the certificate in {path} has expired on {ends:%Y-%m-%d}"
+            yield f"{_CERTIFICATE_FILE}: {told}: no caller can connect"
+    if (path := settings.tls_client_ca_file) is not None:
+        ends = max(_ends(_read_certificates(path, _CLIENT_CA_FILE)[1]))
+        if ends <= now:
+            told = f"the authority in {path} has expired on {ends:%Y-%m-%d}"
+            yield f"{_CLIENT_CA_FILE}: {told}: callers with certificates of it cannot connect"
 
 
 def _certificates(path: Path, setting: str, shown_as: str) -> bytes:
     """The certificates in a file; the metrics show when the first of them expires."""
     pem, found = _read_certificates(path, setting)
-    CERTIFICATE_EXPIRY.labels(shown_as).set(_end(found).timestamp())
+    CERTIFICATE_EXPIRY.labels(shown_as).set(min(_ends(found)).timestamp())
     return pem
 
 
-def _end(certificates: Iterable[x509.Certificate]) -> datetime:
-    return min(each.not_valid_after_utc for each in certificates)
+def _ends(certificates: Iterable[x509.Certificate]) -> list[datetime]:
+    return [each.not_valid_after_utc for each in certificates]
 
 
 def _read_certificates(path: Path, setting: str) -> tuple[bytes, list[x509.Certificate]]:

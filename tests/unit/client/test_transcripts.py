@@ -12,7 +12,11 @@ from google.protobuf import json_format
 from hitherto.v1 import conversation_pb2
 from hitherto_client import batches as batching
 from hitherto_client.batches import batches
+from hitherto_client.inputs import MessageInput
+from hitherto_client.integrations.exchange import batched
+from hitherto_client.integrations.kept_items import as_messages
 from hitherto_client.transcripts import Defaults, FileTranscript, TranscriptError, read_transcripts
+from hitherto_client.wire import build
 
 SARAH = Defaults(user_id="sarah")
 
@@ -238,3 +242,12 @@ class TestBatches:
     def test_a_message_larger_than_a_request_is_named(self) -> None:
         with pytest.raises(TranscriptError, match=r"chat.jsonl, line 1: messages\[0\]"):
             list(batches([transcript(1, size=5_000_000)]))
+
+    def test_metadata_of_integrations_fills_a_request(self) -> None:
+        item = as_messages("kind", "x" * 3_900_000, role="user", text="", label="item")
+        assert len(list(batched(item))) == 1
+        # Digits take more in a request than as text.
+        digits: MessageInput = {"role": "user", "content": "Hi", "metadata": {"n": [0] * 20_000}}
+        size = build(conversation_pb2.Message, **digits).ByteSize() + 8
+        for batch in batched([digits] * 20, any_json=True):
+            assert len(batch) * size <= batching.MAX_BYTES
