@@ -3,13 +3,16 @@
 import json
 import re
 import shutil
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tools import version as versions
-from tools.release.__main__ import check_changelog
+from tools.release import client_packages
+from tools.release.__main__ import check_changelog, main
 from tools.release.images import ARCHITECTURES, IMAGES, arguments, dockerfile
 from tools.release.licences import check_licences, is_allowed
 from tools.release.running import NotReleasable
@@ -97,3 +100,63 @@ def test_every_image_is_built_for_both_architectures_under_the_tag_of_the_manife
     assert set(ARCHITECTURES) == {"linux/amd64", "linux/arm64"}
     for given in built.values():
         assert given[given.index("--platform") + 1] == "linux/amd64,linux/arm64"
+
+
+def test_npm_and_java_are_built_from_copies_before_they_are_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tools stand in for slow ones, which tests/e2e/test_client_packages.py has pack."""
+    client = f"hitherto-client-{versions.version()}"
+    steps: list[str] = []
+
+    def tool(*names: str) -> None:
+        steps.append(f"needs {' '.join(names)}")
+
+    def run(command: str, *words: object, cwd: Path, **_: str) -> None:
+        steps.append(f"{command} {words[0]}")
+        assert not cwd.is_relative_to(ROOT)
+        match command, *words:
+            case "npm", "ci", *_:
+                (cwd / "node_modules").mkdir()
+            case "npm", "run", "build":
+                assert (cwd / "../../protos/hitherto/v1").is_dir()
+                (cwd / "dist/src").mkdir(parents=True)
+                for name in ("index.js", "index.d.ts"):
+                    (cwd / "dist/src" / name).touch()
+            case "npm", "pack", *_, Path() as into:
+                with tarfile.open(into / f"{client}.tgz", "w:gz") as archive:
+                    for name in ("dist", "README.md", "LICENSE"):
+                        archive.add(cwd / name, f"package/{name}")
+            case "npm", "install", *_, Path() as archive:
+                assert archive.is_file()
+            case "mvn", *_:
+                (cwd / "target").mkdir()
+                for kind, name in ("", "class"), ("-sources", "java"), ("-javadoc", "html"):
+                    with zipfile.ZipFile(cwd / f"target/{client}{kind}.jar", "w") as packed:
+                        packed.writestr(f"com/hitherto/client/Hitherto.{name}", "")
+                        packed.write(cwd / "../../LICENSE", "META-INF/LICENSE")
+
+    for name, replacement in {"tool": tool, "run": run, "fetch": run}.items():
+        monkeypatch.setattr(client_packages, name, replacement)
+    assert main(["--into", str(tmp_path / "dist"), "--only", "npm", "java"]) == 0
+    assert steps == [
+        "needs node npm", "npm ci", "npm run", "npm pack", "npm install",
+        "node --input-type=module",
+        "needs javac mvn", "mvn -q",
+    ]  # fmt: skip
+    sums = (tmp_path / "dist/SHA256SUMS").read_text("utf-8")
+    kinds = ("-javadoc.jar", "-sources.jar", ".jar", ".pom", ".tgz")
+    assert re.findall(r"  (.*)", sums) == [f"{client}{kind}" for kind in kinds]
+
+
+def test_parts_without_their_tools_are_left_out_or_refuse_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    asked = ["--into", str(tmp_path / "dist"), "--only", "npm", "java", "go"]
+    left_out = ("npm: there is no node", "java: there is no javac", "go: there is no go")
+    assert main(asked) == 0
+    told = capsys.readouterr().out
+    assert all(f"Left out: {part} on the path\n" in told for part in left_out)
+    assert main([*asked, "--complete"]) == 1
+    assert "; ".join(f"{part} on the path" for part in left_out) in capsys.readouterr().err

@@ -10,7 +10,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from tools.release.running import NotReleasable, copied_package, run, tool
+from tools.release.running import NotReleasable, copied_package, fetch, run, tool
 
 _TRY = 'import { Hitherto } from "@hitherto/client"; new Hitherto().close();'
 
@@ -19,14 +19,14 @@ def build_npm(version: str, into: Path, work: Path) -> None:
     """Build `hitherto-client-VERSION.tgz`."""
     tool("node", "npm")
     package = copied_package("typescript", work)
-    run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=package)
+    fetch("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=package)
     run("npm", "run", "build", cwd=package)
     pack_npm(package, version, into, work)
 
 
-def pack_npm(package: Path, version: str, into: Path, work: Path) -> None:
+def pack_npm(package: Path, version: str, into: Path, work: Path, **environment: str) -> None:
     """Pack a package that was built; install it alone, and import it."""
-    run("npm", "pack", "--ignore-scripts", "--pack-destination", into, cwd=package)
+    run("npm", "pack", "--ignore-scripts", "--pack-destination", into, cwd=package, **environment)
     archive = into / f"hitherto-client-{version}.tgz"
     with tarfile.open(archive) as packed:
         names = {name.removeprefix("package/") for name in packed.getnames()}
@@ -36,8 +36,11 @@ def pack_npm(package: Path, version: str, into: Path, work: Path) -> None:
     project = work / "project"
     project.mkdir()
     (project / "package.json").write_text('{"private": true}', "utf-8")
-    run("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", archive, cwd=project)
-    run("node", "--input-type=module", "--eval", _TRY, cwd=project)
+    fetch(
+        "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", archive,
+        cwd=project, **environment,
+    )  # fmt: skip
+    run("node", "--input-type=module", "--eval", _TRY, cwd=project, **environment)
 
 
 def build_java(version: str, into: Path, work: Path) -> None:
@@ -46,9 +49,10 @@ def build_java(version: str, into: Path, work: Path) -> None:
     pack_java(copied_package("java", work), version, into)
 
 
-def pack_java(package: Path, version: str, into: Path) -> None:
-    """Pack a copy of the package; what is compiled in it already stays as it is."""
-    run("mvn", "-q", "-B", "-Prelease", "package", "-Dmaven.test.skip=true", cwd=package)
+def pack_java(package: Path, version: str, into: Path, *properties: str) -> None:
+    """Pack a copy of the package; Maven compiles it unless the properties say otherwise."""
+    told = ("-q", "-B", "-Prelease", "package", "-Dmaven.test.skip=true", *properties)
+    fetch("mvn", *told, cwd=package)
     name = f"hitherto-client-{version}"
     for kind, holds in (
         ("", "com/hitherto/client/Hitherto.class"),

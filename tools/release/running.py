@@ -10,12 +10,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+_FETCH_SECONDS = 900
+"""It only keeps a release from waiting for an index that does not answer."""
 _MADE = ("dist", "gen", "node_modules", "target", "__pycache__")
 """Folders that a build in the tree itself leaves in a package."""
 
 
 class NotReleasable(Exception):
     """The release cannot be made; the text says what to change."""
+
+
+class NotFetched(NotReleasable):
+    """A step that needs a package index failed; without an index, there is nothing to change."""
 
 
 class LeftOut(Exception):
@@ -28,16 +34,42 @@ def run(command: str, *arguments: object, cwd: Path = ROOT, **environment: str) 
     Raises:
         NotReleasable: It failed, with what it said.
     """
+    return _run(command, *arguments, cwd=cwd, environment=environment)
+
+
+def fetch(command: str, *arguments: object, cwd: Path, **environment: str) -> None:
+    """Run one command that needs a package index.
+
+    Raises:
+        NotFetched: It failed, with what it said, or waited too long for an answer.
+    """
+    try:
+        _run(command, *arguments, cwd=cwd, environment=environment, seconds=_FETCH_SECONDS)
+    except NotReleasable as failed:
+        raise NotFetched(str(failed)) from None
+
+
+def _run(
+    command: str,
+    *arguments: object,
+    cwd: Path,
+    environment: dict[str, str],
+    seconds: float | None = None,
+) -> str:
     here = Path(sys.executable).parent / command
     words = [str(here) if here.exists() else command, *(str(word) for word in arguments)]
-    done = subprocess.run(
-        words,
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, **environment},
-    )
+    try:
+        done = subprocess.run(
+            words,
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env={**os.environ, **environment},
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotReleasable(f"{command} {arguments[0]} did not end within {seconds} s") from None
     if done.returncode:
         raise NotReleasable(f"{command} {arguments[0]} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
