@@ -178,10 +178,10 @@ def test_what_is_said_of_something_known() -> None:
         ("Người dùng sống ở Huế.", "Hãy quên việc mình sống ở Huế", "forgotten", 0),
         ("User likes figs.", "I love figs", "updated", 0),
         ("User prefers brief answers.", "I'd like a short answer, please", "updated", 0),
-        # What is known is not learnt again, and a denial of something else changes nothing.
-        ("User lives in Hanoi", "Tôi sống ở Hà Nội", "", 0),
-        ("User is a nurse at Larkfield Parcels.", "I still work at Larkfield Parcels", "", 0),
-        ("User's goal is to run a marathon.", "My goal is to run a marathon", "", 0),
+        # What is known is confirmed, and a denial of something else changes nothing.
+        ("User lives in Hanoi", "Tôi sống ở Hà Nội", "updated", 0),
+        ("User is a nurse at Larkfield.", "I still work at Larkfield", "updated", 0),
+        ("User's goal is to run a marathon.", "My goal is to run a marathon", "updated", 0),
         ("User lives in Linz.", "I don't live in Graz.", "", 0),
     ]:
         kind = "preference" if "likes" in old or "prefers" in old else "fact"
