@@ -57,6 +57,9 @@ _SEALED = "SELECT count(*) > 0 FROM memories WHERE sealed IS NOT NULL"
 _HOLD_USER = """
 SELECT FROM users WHERE tenant_id = 'default' AND user_id = 'ana' FOR UPDATE
 """
+_LONG_AGO = """
+UPDATE jobs SET finished_at = finished_at - interval '2 minutes' WHERE job_id = %(job_id)s
+"""
 _WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0"
 _END_OTHERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -303,15 +306,19 @@ class Life:
         return bool(saved), named, left, sorted({each.actor for each in told})
 
     async def wait_for_the_node(self) -> Any:
-        """A cluster tells that a job has ended once its rows are seen on their node too."""
+        """A cluster tells that a job has just ended once its rows are seen on their node too."""
+        await self._learn("Ana plays the cello", "c7")
         states: Any = ["succeeded"]
-        (job, *_) = [each async for each in self.client.jobs(USER, states=states)]
+        (job, earlier, *_) = [each async for each in self.client.jobs(USER, states=states)]
+        with psycopg.connect(self.administrator, autocommit=True) as connection:
+            connection.execute(_LONG_AGO, {"job_id": earlier.id})
         with psycopg.connect(self.administrator) as connection:
             distributed = _distributed(connection)
             connection.execute(_HOLD_USER)
             asked = asyncio.ensure_future(self.client.get_job(job.id))
             done, _ = await asyncio.wait([asked], timeout=1.0 if distributed else 60.0)
-        return (await asked).state, bool(done) is not distributed
+            told = await self.client.get_job(earlier.id)
+        return (await asked).state, bool(done) is not distributed, told.state
 
     async def lose_connections(self) -> Any:
         """All that lead to the nodes end, as where these are started again."""

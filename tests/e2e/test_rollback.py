@@ -17,11 +17,15 @@ from tests.e2e.importing import bring
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, shown, submit, talk
 from tests.e2e.leaving import export
 from tests.e2e.methods import ask, read_refusal
-from tests.scripted_model import ChatAnswer, ChatRequest, Hang, ScriptedModel, canary_script
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, canary_script
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import quoting, value
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+_EVERY = 10
+"""Appended messages that start a job."""
+_LONG = " and so on" * 2_000
+"""What a message ends with that the model is asked about by itself."""
 
 
 async def take_back(services: Services, **fields: Any) -> dict[str, int]:
@@ -285,60 +289,91 @@ async def test_what_was_imported_is_taken_back_as_where_it_was_learnt(
     assert told["bo"][1] == {"personal": {"name": "Ana", "location": "Lisbon"}}
 
 
-def canary(word: str) -> conversation_pb2.Transcript:
-    """A message of the conversation `bad` that teaches a word."""
-    transcript = talk(f"canary:{word}", conversation="bad", at=NOON)
-    transcript.messages[0].id = word
+def canary(word: str, *others: str) -> conversation_pb2.Transcript:
+    """Messages of the conversation `bad`, of which the first teaches a word."""
+    transcript = talk(f"canary:{word}", *others, conversation="bad", at=NOON)
+    for number, message in enumerate(transcript.messages):
+        message.id = f"{word}-{number}"
     return transcript
 
 
+async def learnt(services: Services) -> list[str]:
+    """The words that are remembered."""
+    found = [m.content for m in await memories(services)]
+    return sorted(content.partition("canary:")[2].rstrip(".") for content in found)
+
+
+@pytest.mark.parametrize("job_waits", [False, True])
 async def test_what_has_yet_to_be_learnt_from_a_conversation_teaches_nothing_afterwards(
-    modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel, job_waits: bool
 ) -> None:
-    """Jobs that run, that wait, and messages that wait for one; RetryJob learns from them."""
+    """Jobs that run, that wait, and messages with or without a job; RetryJob learns from them."""
     go = asyncio.Event()
 
     async def slow(request: ChatRequest) -> ChatAnswer:
         await go.wait()
         return canary_script(request)
 
-    async def learnt() -> list[str]:
-        found = [m.content for m in await memories(modelled)]
-        return sorted(content.partition("canary:")[2].rstrip(".") for content in found)
-
     model.script = slow
-    job_ids = await submit(modelled, canary("running"))
+    running, waiting = canary("running"), canary("waiting")
+    appended = canary("appended", *["Hm."] * (_EVERY - 1 if job_waits else 0))
+    job_ids = await submit(modelled, running)
     async with asyncio.timeout(180):
         await model.called(1)
-    job_ids += await submit(modelled, canary("waiting"))
-    appended = canary("appended").messages
-    await ask(modelled, "AppendMessages", conversation_id="bad", messages=appended)
+    job_ids += await submit(modelled, waiting)
+    told = await ask(modelled, "AppendMessages", conversation_id="bad", messages=appended.messages)
+    job_ids += [told.job.id] if job_waits else []
     rehearsed = await take_back(modelled, conversation_id="bad", dry_run=True)
     assert await take_back(modelled, conversation_id="bad") == rehearsed
-    assert rehearsed["jobs_cancelled"] == 2
+    assert rehearsed["jobs_cancelled"] == len(job_ids)
+    assert set((await take_back(modelled, conversation_id="bad")).values()) == {0}
     go.set()
     for job_id in job_ids:
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
+    cancelled = {job.id: job for job in (await ask(modelled, "ListJobs")).jobs}
+    assert len(cancelled) == 3
+    assert {job.max_attempts for job in cancelled.values()} == {4}
+    assert {*(await submit(modelled, running, waiting, appended))} == {*cancelled}
     await learn(modelled, canary("later"))
-    assert await learnt() == ["later"]
-    for job_id in [each.id for each in (await ask(modelled, "ListJobs")).jobs]:
-        if (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED:
-            await ask(modelled, "RetryJob", job_id=job_id)
-            assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    assert await learnt() == ["appended", "later", "running", "waiting"]
+    assert await learnt(modelled) == ["later"]
+    for job_id in cancelled:
+        await ask(modelled, "RetryJob", job_id=job_id)
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    assert await learnt(modelled) == ["appended", "later", "running", "waiting"]
 
 
-async def test_a_job_that_is_taken_back_while_it_runs_teaches_nothing(
+async def test_a_job_that_is_taken_back_teaches_nothing_afterwards(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    model.queue(Hang(), endpoint="chat")
-    (job_id,) = await submit(modelled, canary("running"))
+    """One that has read half of its messages, and one that waits; RetryJob reads the rest."""
+    go = asyncio.Event()
+
+    async def slow(request: ChatRequest) -> ChatAnswer:
+        if "canary:second" in [each.content for each in request.messages]:
+            await go.wait()
+        return canary_script(request)
+
+    model.script = slow
+    said = canary("first", "canary:second")
+    said.messages[0].content += _LONG
+    (half_done,) = await submit(modelled, said)
     async with asyncio.timeout(180):
-        await model.called(1)
-    assert (await take_back(modelled, job_id=job_id))["jobs_cancelled"] == 1
-    assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
+        await model.called(2)
+    appended = canary("appended", *["Hm."] * (_EVERY - 1)).messages
+    told = await ask(modelled, "AppendMessages", conversation_id="bad", messages=appended)
+    for job_id in (told.job.id, half_done):
+        assert (await take_back(modelled, job_id=job_id))["jobs_cancelled"] == 1
+        assert set((await take_back(modelled, job_id=job_id)).values()) == {0}
+    go.set()
+    for job_id in (half_done, told.job.id):
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
     await learn(modelled, canary("later"))
-    assert len(await memories(modelled)) == 1
+    assert await learnt(modelled) == ["later"]
+    for job_id, words in ((half_done, "canary:second"), (told.job.id, "canary:appended")):
+        await ask(modelled, "RetryJob", job_id=job_id)
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+        assert model.chat_requests[-1].messages[0].content == words
+    assert await learnt(modelled) == ["appended", "later", "second"]
 
 
 async def test_without_a_model_too_a_fact_that_was_said_twice_outlives_its_first_source(

@@ -27,7 +27,7 @@ ACROSS_USERS = {
     "queue/claims": "_CLAIM _HOLD _PROGRESS",
     "queue/depth": "_DEPTH",
     "queue/enqueueing": "_ENQUEUE_FOR_SLOT",
-    "queue/jobs": "_GET _OWN_RANGE _RETRY _RETRY_ALL _CANCEL _LATEST_BACKFILL",
+    "queue/jobs": "_GET _OWN_RANGE _RETRY _RETRY_ALL _LATEST_BACKFILL",
     "queue/leases": "_RENEW _RENEW_ONCE_FREE",
     "queue/limit": "_COUNT",
     "queue/waking": "_WAKE_ONE _WAKE_ALL",

@@ -132,24 +132,31 @@ async def cancel_job(
 ) -> Job:
     """Cancel a job that has not ended, with the messages that only waited for it to start.
 
-    They become its range, so that later jobs skip them and RetryJob can run them.
-
     Raises:
         NotFound: There is no such job.
         WrongState: It has ended already.
     """
     job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
-    if not job.final and job.range_to is None and job.user_id and job.conversation_id:
-        user = connection.of(Scope(tenant_id, job.user_id))
-        counters = await conversations.lock_conversation(user, job.conversation_id)
-        if counters is not None and await jobs.own_range(
-            connection,
-            tenant_id,
-            job_id,
-            range_from=counters.watermark + 1,
-            range_to=counters.last_message_no,
-        ):
-            await conversations.move_watermark(
-                user, job.conversation_id, watermark=counters.last_message_no
-            )
-    return await jobs.cancel_job(connection, tenant_id, job_id, only_user=only_user)
+    await own_waiting(connection, job)
+    return await jobs.cancel_job(connection, tenant_id, job_id)
+
+
+async def own_waiting(connection: Connection, job: Job) -> None:
+    """Make the messages that only wait for a job to start its range.
+
+    Later jobs skip them then, and RetryJob can run them.
+    """
+    if job.final or job.range_to is not None or not job.user_id or not job.conversation_id:
+        return
+    user = connection.of(Scope(job.tenant_id, job.user_id))
+    counters = await conversations.lock_conversation(user, job.conversation_id)
+    if counters is not None and await jobs.own_range(
+        connection,
+        job.tenant_id,
+        job.job_id,
+        range_from=counters.watermark + 1,
+        range_to=counters.last_message_no,
+    ):
+        await conversations.move_watermark(
+            user, job.conversation_id, watermark=counters.last_message_no
+        )

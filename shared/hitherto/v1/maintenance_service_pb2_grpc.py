@@ -197,7 +197,7 @@ class MaintenanceServiceServicer(object):
         conversation's other jobs. Messages stay, and what is forgotten is not learnt from them again. A
         conversation includes what SaveMemory saved with its `conversation_id`; a document includes what was saved
         with `metadata` or `context` that name it as `document_id`. What has yet to be learnt from a conversation, and a
-        job that has not ended, are cancelled, also messages that no job has yet: only RetryJob lets them teach.
+        job of the user that has not ended, are cancelled, also messages that no job has yet: only RetryJob lets them teach.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
         (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.

@@ -136,10 +136,9 @@ class Clearing:
         await users.enter_alone(user)
         # No accepted message is left for a later job, nor for one that is run again.
         backlog = await clearing.lock_backlog(user)
-        await cancelling.own_backlog(user, backlog, for_good=True)
+        await cancelling.own_backlog(user, backlog, max_attempts=1)
         await clearing.pass_backlog(user)
-        for job_id in await cancelling.cancel_learning(user):
-            await announce(connection, str(job_id))
+        await cancelling.cancel_learning(user)
         await announce(connection, "queued")
         return _Extent(
             await users.database_now(connection),

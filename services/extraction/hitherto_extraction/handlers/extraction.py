@@ -322,7 +322,11 @@ class ExtractionHandlers(
 
 async def _await_nodes(connection: Connection, found: Iterable[Job]) -> None:
     """Let reads see what the jobs that have ended did."""
-    ended = [Scope(job.tenant_id, job.user_id) for job in found if job.final and job.user_id]
+    ended = [
+        (Scope(job.tenant_id, job.user_id), job.finished_at)
+        for job in found
+        if job.user_id and job.finished_at
+    ]
     await users.await_nodes(connection, ended)
 
 

@@ -326,7 +326,12 @@ class MaintenanceHandlers(WebhookCalls):
         call = self.answering.admit(checks, user_id, request)
 
         async def change(user: UserRows) -> dict[str, int]:
-            return await roll_back(user, source, actor=call.principal.subject)
+            return await roll_back(
+                user,
+                source,
+                actor=call.principal.subject,
+                max_attempts=self.queue.max_attempts,
+            )
 
         if request.dry_run:
 

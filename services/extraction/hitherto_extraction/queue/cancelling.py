@@ -1,7 +1,7 @@
 """Ends jobs that must not continue, and removes deleted input from others.
 
 Each function runs on the caller's connection and so in its transaction. The caller holds the rows
-of the user or of the conversations, and notifies workers and watchers.
+of the user or of the conversations, and notifies workers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from hitherto_extraction.queue import jobs
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
 
@@ -29,46 +30,25 @@ _OWN_REST = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
                   done_to, max_attempts, finished_at, error, error_reason)
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled',
-        %(conversation_id)s, %(range_from)s, %(range_to)s, %(done_to)s, 1,
-        clock_timestamp(), 'CANCELLED_BY_CALLER', 'CANCELLED_BY_CALLER')
+        %(conversation_id)s, %(range_from)s, %(range_to)s, %(range_from)s::int - 1,
+        %(max_attempts)s, clock_timestamp(), 'CANCELLED_BY_CALLER', 'CANCELLED_BY_CALLER')
 """
 
-# Jobs that ended without success count as done: run again, they find nothing left to read. A
-# running job loses its claim, so that a late model reply is refused.
-_STOP_JOBS = """
-WITH stopped AS (
-    UPDATE jobs
-    SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-        claim_no = claim_no + 1, done_to = coalesce(range_to, done_to),
-        error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND kind IN ('memory-extraction', 'consolidation', 'reconciliation')
-      AND state IN ('queued', 'failed', 'running')
-    RETURNING job_id
-), spent AS (
-    UPDATE jobs SET done_to = range_to
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND kind = 'memory-extraction'
-      AND state IN ('dead', 'cancelled') AND done_to < range_to
-)
-SELECT job_id FROM stopped
-"""
-
-_CANCEL_OF_CONVERSATION = """
-UPDATE jobs
-SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    claim_no = claim_no + 1, error = 'CONVERSATION_DELETED', error_reason = 'CONVERSATION_DELETED'
+# Of a conversation, or of all.
+_LEARNING = """
+SELECT job_id
+FROM jobs
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s AND state IN ('queued', 'failed', 'running')
+  AND kind IN ('memory-extraction', 'consolidation', 'reconciliation')
+  AND state IN ('queued', 'failed', 'running')
+  AND (%(conversation_id)s::text IS NULL OR conversation_id = %(conversation_id)s)
 """
 
-# What a job has not read by then is left to RetryJob.
-_CANCEL = """
-UPDATE jobs
-SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    claim_no = claim_no + 1, error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
-  AND state IN ('queued', 'failed', 'running')
-RETURNING job_id
+# Jobs that ended without success count as done: run again, they find nothing left to read.
+_COUNT_AS_DONE = """
+UPDATE jobs SET done_to = range_to
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND kind = 'memory-extraction'
+  AND state IN ('dead', 'cancelled') AND done_to < range_to
 """
 
 # A job without a range owns nothing and cannot be run again: the numbers it knew may be assigned to
@@ -111,12 +91,12 @@ RETURNING job_id
 
 
 async def own_backlog(
-    user: UserRows, backlog: Sequence[tuple[str, int, int]], *, for_good: bool
+    user: UserRows, backlog: Sequence[tuple[str, int, int]], *, max_attempts: int
 ) -> None:
     """Assign every accepted message without a job to a job, so that none is learnt from later.
 
     `backlog` names conversations with the last message learnt from and the last one accepted.
-    Unless it is `for_good`, RetryJob may learn from them.
+    RetryJob learns from them in at most `max_attempts`, unless `cancel_learning` follows.
     """
     conversations, watermarks, lasts = (
         [list(column) for column in zip(*backlog, strict=True)] if backlog else ([], [], [])
@@ -134,7 +114,7 @@ async def own_backlog(
                 "conversation_id": conversation_id,
                 "range_from": watermark + 1,
                 "range_to": last,
-                "done_to": last if for_good else watermark,
+                "max_attempts": max_attempts,
             }
             for conversation_id, watermark, last in backlog
             if conversation_id not in owned
@@ -142,20 +122,21 @@ async def own_backlog(
     )
 
 
-async def cancel_learning(user: UserRows) -> list[UUID]:
-    """Cancel the user's learning and merging jobs for good; returns those that were open."""
-    return await user.fetch_values(_STOP_JOBS)
-
-
-async def cancel(user: UserRows, job_ids: Sequence[UUID]) -> list[UUID]:
-    """Cancel those of some jobs that are open; returns them. RetryJob runs them again."""
-    return await user.fetch_values(_CANCEL, job_ids=list(job_ids))
+async def cancel_learning(user: UserRows) -> None:
+    """Cancel the user's learning and merging jobs for good."""
+    await _cancel_open(user, None, "CANCELLED_BY_CALLER")
+    await user.later(_COUNT_AS_DONE)
 
 
 async def cancel_of_conversation(user: UserRows, conversation_id: str) -> int:
     """Cancel the open jobs of a conversation; returns how many were open."""
-    cancelled = await user.execute(_CANCEL_OF_CONVERSATION, conversation_id=conversation_id)
-    return cancelled.rowcount
+    return await _cancel_open(user, conversation_id, "CONVERSATION_DELETED")
+
+
+async def _cancel_open(user: UserRows, conversation_id: str | None, reason: str) -> int:
+    open_jobs = await user.fetch_values(_LEARNING, conversation_id=conversation_id)
+    tenant_id = user.scope.tenant_id
+    return len(await jobs.cancel(user.connection, tenant_id, open_jobs, reason=reason))
 
 
 async def disown(user: UserRows, conversation_id: str) -> None:

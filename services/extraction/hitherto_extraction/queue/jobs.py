@@ -120,11 +120,13 @@ RETURNING jobs.user_id, jobs.job_id
 """
 
 # A running job is cancelled by removing its claim: any later commit of its worker fails the fence.
+# What a job has not read by then is left to RetryJob.
 _CANCEL = """
 UPDATE jobs
 SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    claim_no = claim_no + 1, error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
-WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
+    claim_no = claim_no + 1, error = %(reason)s, error_reason = %(reason)s
+WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
   AND state IN ('queued', 'failed', 'running')
 RETURNING job_id
 """
@@ -269,10 +271,27 @@ async def retry_jobs(
     return found
 
 
-async def cancel_job(
-    connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
-) -> Job:
-    """Cancel a job that has not ended; what it committed so far stays.
+async def cancel(
+    connection: Connection,
+    tenant_id: str,
+    job_ids: Sequence[UUID],
+    *,
+    only_user: str | None = None,
+    reason: str = "CANCELLED_BY_CALLER",
+) -> list[UUID]:
+    """Cancel those of some jobs that have not ended, and tell who watches; returns them.
+
+    What they committed so far stays.
+    """
+    values = {"tenant_id": tenant_id, "user_id": only_user, "job_ids": list(job_ids)}
+    cancelled: list[UUID] = await connection.fetch_values(_CANCEL, {**values, "reason": reason})
+    for job_id in cancelled:
+        await announce(connection, str(job_id))
+    return cancelled
+
+
+async def cancel_job(connection: Connection, tenant_id: str, job_id: UUID) -> Job:
+    """Cancel a job that has not ended.
 
     A cancelled job stays unchanged.
 
@@ -280,13 +299,9 @@ async def cancel_job(
         NotFound: There is no such job.
         WrongState: It has ended in another way.
     """
-    await get_job(connection, tenant_id, job_id, only_user=only_user)
-    cursor = await connection.execute(_CANCEL, {"tenant_id": tenant_id, "job_id": job_id})
-    # Read again: it may have ended, or been cancelled, meanwhile.
+    cancelled = await cancel(connection, tenant_id, [job_id])
     job = await get_job(connection, tenant_id, job_id)
-    if cursor.rowcount > 0:
-        await announce(connection, str(job_id))
-    elif job.state != "cancelled":
+    if not cancelled and job.state != "cancelled":
         raise _state_conflict(job, "the job has already ended: it is")
     return job
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.consolidation.writing import leave_alone
+from hitherto_extraction.job_calls import own_waiting
 from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
 from hitherto_extraction.pipeline.message_removal import require_named
@@ -72,8 +73,12 @@ class _SourceEffects:
     named: Collection[UUID] = ()
 
 
-async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> dict[str, int]:
+async def roll_back(
+    user: UserRows, source: RollbackTarget, *, actor: str, max_attempts: int
+) -> dict[str, int]:
     """Roll a source back; returns what changed, by name.
+
+    `max_attempts` is that of a job for messages that have none yet.
 
     Raises:
         NotFound: The user has no such conversation, document or job.
@@ -82,7 +87,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
     await users.enter_alone(user)
     begun = await users.database_now(user.connection)
     taught = await _taught(user, source)
-    cancelled = await _cancel_learning(user, source, taught.job_ids)
+    cancelled = await _cancel_learning(user, source, taught.job_ids, max_attempts)
     await statements.take_back(user, [each.statement_id for each in taught.statements])
     touched = {
         *taught.stated,
@@ -159,8 +164,10 @@ async def _taught(user: UserRows, source: RollbackTarget) -> _SourceEffects:
     )
 
 
-async def _cancel_learning(user: UserRows, source: RollbackTarget, job_ids: Sequence[UUID]) -> int:
-    """Cancel what has yet to learn from a conversation, or a job that has not ended.
+async def _cancel_learning(
+    user: UserRows, source: RollbackTarget, job_ids: Sequence[UUID], max_attempts: int
+) -> int:
+    """Cancel what has yet to learn from a conversation, or a job of the user.
 
     Else it would teach afterwards what is taken back now. Messages that no job owns yet get one
     that was cancelled, so that RetryJob can still learn from all of them.
@@ -168,22 +175,21 @@ async def _cancel_learning(user: UserRows, source: RollbackTarget, job_ids: Sequ
     Returns:
         The number of jobs that were open.
     """
-    if not source.conversation_id and source.job_id is None:
-        return 0
-    known = await jobs.get_jobs(user.connection, user.scope.tenant_id, job_ids)
-    waiting = [each for each in known if not each.final and each.range_to is None]
-    named = {source.conversation_id, *(each.conversation_id or "" for each in waiting)}
-    for conversation_id in sorted(named - {""}):
-        held = await conversations.lock_conversation(user, conversation_id)
+    connection, scope = user.connection, user.scope
+    if source.conversation_id:
+        name = source.conversation_id
+        held = await conversations.lock_conversation(user, name)
         if held is not None and held.watermark < held.last_message_no:
-            last = held.last_message_no
-            backlog = [(conversation_id, held.watermark, last)]
-            await cancelling.own_backlog(user, backlog, for_good=False)
-            await conversations.move_watermark(user, conversation_id, watermark=last)
-    cancelled = await cancelling.cancel(user, job_ids)
-    for job_id in cancelled:
-        await jobs.announce(user.connection, str(job_id))
-    return len(cancelled)
+            backlog = [(name, held.watermark, held.last_message_no)]
+            await cancelling.own_backlog(user, backlog, max_attempts=max_attempts)
+            await conversations.move_watermark(user, name, watermark=held.last_message_no)
+    elif source.job_id is not None:
+        for job in await jobs.get_jobs(connection, scope.tenant_id, job_ids):
+            if job.user_id == scope.user_id:
+                await own_waiting(connection, job)
+    else:
+        return 0
+    return len(await jobs.cancel(connection, scope.tenant_id, job_ids, only_user=scope.user_id))
 
 
 async def _messages_of_job(user: UserRows, job_id: UUID) -> list[MessageRange]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.pool import Connection
@@ -16,6 +16,9 @@ from hitherto_shared.models import Scope
 
 _LARGEST_LEAP = 1 << 32
 """A thousand million changes of one user fit into the column."""
+
+_ON_ITS_WAY = timedelta(minutes=1)
+"""Until then a change may not be committed everywhere: a call takes 30 s, a commit a moment."""
 
 _ENSURE = """
 INSERT INTO users (tenant_id, user_id, audit_key, revision)
@@ -197,14 +200,18 @@ async def lock_user(user: UserRows) -> UserWriteState | None:
     return await _state(user, _LOCK)
 
 
-async def await_nodes(connection: Connection, scopes: Iterable[Scope]) -> None:
+async def await_nodes(connection: Connection, changed: Sequence[tuple[Scope, datetime]]) -> None:
     """Wait until what the coordinator of a cluster shows as committed is so on the users' nodes.
 
-    A transaction with rows of both ends at the coordinator first, and at a node a moment later.
+    A transaction with rows of both ends at the coordinator first, and at a node a moment later. A
+    user who was `changed` longer ago is not waited for, as others may hold the row by now.
     """
-    if connection.is_distributed:
-        for scope in sorted(set(scopes), key=lambda scope: scope.user_id):
-            await connection.of(scope).execute(_AWAIT_WRITERS)
+    if not connection.is_distributed or not changed:
+        return
+    since = await database_now(connection) - _ON_ITS_WAY
+    recent = {scope for scope, at in changed if at > since}
+    for scope in sorted(recent, key=lambda scope: scope.user_id):
+        await connection.of(scope).execute(_AWAIT_WRITERS)
 
 
 async def enter_alone(user: UserRows) -> UserWriteState:
