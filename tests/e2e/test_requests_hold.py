@@ -1,20 +1,20 @@
 """A request to forget holds, whatever is taken back but the request (faults.md, rows 10 and 72).
 
 What was joined to something forgotten, and what comes back in the words of something forgotten,
-stay untold with it; once the request is taken back, nothing of it is lost.
+stay untold with it, now and at every earlier time; once the request is taken back, nothing is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from hitherto.v1 import memory_pb2
+from hitherto.v1 import change_pb2, memory_pb2
 from tests.e2e.conftest import Services
-from tests.e2e.curating import forget, restore, save
+from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import learn, memories, shown, talk
 from tests.e2e.merging import (
     CASUAL,
@@ -27,6 +27,7 @@ from tests.e2e.merging import (
 )
 from tests.e2e.merging import script as merging
 from tests.e2e.methods import ask
+from tests.e2e.receiver import Receiver
 from tests.e2e.reconciling import (
     COMMUTE,
     SISTER,
@@ -40,16 +41,19 @@ from tests.e2e.reconciling import (
     with_words,
 )
 from tests.e2e.test_rollback import take_back
+from tests.e2e.travelling import contents_at
+from tests.e2e.watching import Watcher
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, quoting
 from tests.scripted_model.answers import memory as new_memory
+from tests.waiting import eventually
 
 STATUS = memory_pb2.MemoryStatus
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MEAT, NONE, VEGETARIAN = "Ana avoids meat", "Ana does not eat any meat", "Ana is a vegetarian"
 DIETS = {MEAT, NONE, VEGETARIAN}
 
-SERVICE_SETTINGS = {"reconcile": True}
+SERVICE_SETTINGS = {"reconcile": True, "webhook_private": True}
 
 
 def learning(request: ChatRequest) -> Mapping[str, Any]:
@@ -191,6 +195,108 @@ async def test_row_10_what_comes_back_in_forgotten_words_stays_untold(
     await take_back(modelled, conversation_id="again")
     (held,) = [each for each in await memories(modelled) if each.content == MEAT]
     assert {each.conversation_id for each in held.sources} == {"first"}
+
+
+@pytest.mark.parametrize("by", ["hand", "request"])
+async def test_row_10_no_past_tells_what_was_joined_to_it(chained: Services, by: str) -> None:
+    known_at = (await with_words(chained, VEGETARIAN)).created_at
+    pasts: list[tuple[dict[str, Any], set[str]]] = [
+        ({"as_of": NOON + timedelta(hours=12)}, {NONE}),
+        ({"as_of": NOON + timedelta(hours=36)}, {MEAT}),
+        ({"known_at": known_at}, {MEAT, VEGETARIAN}),
+    ]
+
+    async def told_then() -> list[set[str]]:
+        return [DIETS & set(await contents_at(chained, **moment)) for moment, _ in pasts]
+
+    assert await told_then() == [words for _, words in pasts]
+    await ask_to_forget(chained, VEGETARIAN, by)
+    assert await told_then() == [set(), set(), set()]
+    if by == "request":
+        await take_back(chained, conversation_id="asked")
+        assert await told_then() == [words for _, words in pasts]
+
+
+def tagging(request: ChatRequest) -> Mapping[str, Any]:
+    """Learn, with a tag for each exclamation mark."""
+    (said,) = request.messages
+    marks = len(said.content) - len(said.content.rstrip("!"))
+    learnt = learning(request)
+    for new in learnt.get("new_memories", ()):
+        new["tags"] = ["once", "twice"][:marks]
+    return learnt
+
+
+async def told_of(
+    watcher: Watcher, receiver: Receiver, memory_id: str, count: int
+) -> tuple[str, str]:
+    """The words that the last of so many changes of a memory tells, to a stream and a webhook."""
+
+    def heard(changes: Sequence[change_pb2.MemoryChange]) -> list[str]:
+        return [each.memory.content for each in changes if each.memory_id == memory_id]
+
+    def received() -> list[str]:
+        changes = [each.data["change"] for each in receiver.received]
+        mine = [each for each in changes if each.get("memoryId") == memory_id]
+        return [each.get("memory", {}).get("content", "") for each in mine]
+
+    await watcher.until(lambda changes: len(heard(changes)) >= count)
+    await eventually(lambda: len(received()) >= count)
+    return heard(watcher.heard)[-1], received()[-1]
+
+
+async def test_row_10_no_change_tells_the_words_of_what_was_joined_to_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing, tagging)
+    await tell(modelled, "none", NONE, day=0)
+    await tell(modelled, "again", f"{NONE}!", day=1)
+    await tell(modelled, "third", f"{NONE}!!", day=2)
+    await tell(modelled, "vegetarian", VEGETARIAN, day=3)
+    await join(modelled, model, VEGETARIAN, NONE, COMMUTE)
+    joined = (await with_words(modelled, NONE)).id
+    async with Receiver() as receiver, Watcher(modelled, include_content=True) as watcher:
+        await ask(modelled, "CreateWebhook", url=receiver.url, include_content=True)
+        await take_back(modelled, conversation_id="third")
+        assert await told_of(watcher, receiver, joined, 1) == (NONE, NONE)
+        await ask_to_forget(modelled, VEGETARIAN, "hand")
+        await take_back(modelled, conversation_id="again")
+        assert await told_of(watcher, receiver, joined, 2) == ("", "")
+
+
+async def test_row_72_who_says_it_after_a_request_is_heard(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Whatever has changed of the forgotten memory since."""
+    model.script = script(nothing, tagging)
+    await tell(modelled, "first", MEAT, day=0)
+    await tell(modelled, "again", f"{MEAT}!", day=1)
+    gone = await forget(modelled, (await with_words(modelled, MEAT)).id)
+    between = datetime.now(UTC)
+    await take_back(modelled, conversation_id="again")
+    assert (await with_words(modelled, MEAT)).version > gone.version
+    result = await learn(modelled, talk(MEAT, conversation="later", at=between))
+    assert result.counts["kept_forgotten"] == 0
+    assert await told(modelled) == {MEAT}
+
+
+async def test_row_72_what_was_told_after_a_request_comes_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A correction says it since; the request is older, whatever has changed of what it forgot."""
+    model.script = script(nothing, tagging)
+    await tell(modelled, "none", NONE, day=0)
+    other = await with_words(modelled, NONE)
+    await tell(modelled, "first", MEAT, day=0)
+    await tell(modelled, "again", f"{MEAT}!", day=1)
+    await forget(modelled, (await with_words(modelled, MEAT)).id)
+    await update(modelled, other.id, "content", content=MEAT)
+    ending = talk(f"No longer: {MEAT}", conversation="bad", at=datetime.now(UTC))
+    await learn(modelled, ending)
+    assert await told(modelled) == set()
+    await take_back(modelled, conversation_id="again")
+    await take_back(modelled, conversation_id="bad")
+    assert [m.id for m in await memories(modelled) if m.content == MEAT] == [other.id]
 
 
 async def test_row_72_who_repeats_joined_words_rewords_nothing(

@@ -23,7 +23,17 @@ from tests.e2e.curating import (
     stream,
     update,
 )
-from tests.e2e.learning import ended, learn, replies, rows, shown, submit, talk
+from tests.e2e.learning import (
+    Answering,
+    ended,
+    learn,
+    memories,
+    replies,
+    rows,
+    shown,
+    submit,
+    talk,
+)
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealed_memories import contents, held, in_clear
@@ -161,6 +171,41 @@ async def test_h3_what_was_forgotten_stays_forgotten(
     assert [content for content, _ in versions] == ["", ""]
     places = MEMORY.place(saved.id)
     assert {key.open(sealed, places)["content"] for _, sealed in versions} == {ZOLPIDEM}
+
+
+SLEEPING: dict[str, Answering] = {
+    "stopped": lambda r: {
+        "new_memories": [memory("Ana sleeps well", ["m1"])],
+        "contradicted_memories": [{"id": shown(r, "zolpidem"), "by": 0}],
+    },
+    "pills": lambda _: {"new_memories": [memory(ZOLPIDEM, ["m1"], type="personal")]},
+}
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_row_10_what_comes_back_meets_what_was_said_meanwhile(
+    sealing: Services, model: ScriptedModel, tenant_conninfo: str, forgotten: bool
+) -> None:
+    """It stays untold where somebody asked to forget what was said; else the two are one memory."""
+
+    async def sources() -> list[set[str]]:
+        known = [each for each in await memories(sealing) if each.content == ZOLPIDEM]
+        return [{source.conversation_id for source in each.sources} for each in known]
+
+    model.script = replies(SLEEPING)
+    await learn(sealing, talk("I take pills", conversation="first"))
+    await learn(sealing, talk("I stopped that", conversation="bad"))
+    await learn(sealing, talk("I take the pills again", conversation="again"))
+    (again,) = [each for each in await memories(sealing) if each.content == ZOLPIDEM]
+    if forgotten:
+        await forget(sealing, again.id)
+    counts = (await ask(sealing, "RollbackSource", conversation_id="bad")).counts
+    if forgotten:
+        assert counts["memories_restored"] == 0
+        assert await sources() == []
+        await restore(sealing, again.id)
+    assert await sources() == [{"first", "again"}]
+    assert in_clear(tenant_conninfo, "zolpidem") == {}
 
 
 async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(

@@ -1,9 +1,10 @@
 """Random lives with joins, merges, requests to forget and roll-backs, seen from outside.
 
-At every step nothing is told that somebody asked to forget, unless the request was taken back, the
-words were restored, or the user has said them again since. What a roll-back ends stood on what was
-taken back. And when everything is taken back that came after some time, the answers are as at that
-time. Several wordings say each thing; reconciliations join some of them.
+At every step nothing is told that somebody asked to forget, now or of an earlier time, unless the
+request was taken back, the words were restored, or the user has said them again since. What a
+roll-back ends stood on what was taken back. And when everything is taken back that came after some
+time, the answers are as at that time. Several wordings say each thing; reconciliations join some of
+them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import checks, save
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.methods import ask
+from tests.e2e.travelling import stamp
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, merged
 from tests.scripted_model.answers import memory as new_memory
@@ -66,6 +68,7 @@ class Life:
         self.turn = 0
         self.events: list[Happened] = []
         self.story: list[str] = []
+        self.moments = [datetime.now(UTC)]
 
     async def live(self) -> None:
         learning = [self.say, self.say, self.say, self.update, self.contradict, self.request]
@@ -93,6 +96,20 @@ class Life:
         forbidden = self.forbidden()
         told = {each.content for each in await self.held(*CURRENT)}
         assert not told & forbidden, self.told(f"{told & forbidden} is told")
+        await self.look_back()
+
+    async def look_back(self) -> None:
+        """What is forgotten is told of no time, with all that it stands for."""
+        every = await self.held()
+        forgotten = memory_pb2.MEMORY_STATUS_FORGOTTEN
+        gone = _represented(every, {each.id for each in every if each.status == forgotten})
+        moment = stamp(self.random.choice(self.moments))
+        self.moments.append(datetime.now(UTC))
+        for past in ({"as_of": moment}, {"known_at": moment}):
+            asked = {"statuses": ALL_STATUSES, "page_size": 1000, **past}
+            listed = await ask(self.services, "ListMemories", user_id=self.name, **asked)
+            told = {each.content for each in listed.memories if each.id in gone}
+            assert not told, self.told(f"{told} is told of {past}")
 
     def told(self, what: str) -> str:
         return "\n".join([f"{self.name}: {what}", *self.story])
@@ -127,13 +144,8 @@ class Life:
     async def words_of(self, memory: memory_pb2.Memory) -> set[str]:
         """The words of a memory, and of what was joined to it, which nothing else tells."""
         every = await self.held()
-        names, words = {memory.id}, {memory.content}
-        while found := [m for m in every if m.superseded_by in names and m.id not in names]:
-            superseded = [m for m in found if m.status == memory_pb2.MEMORY_STATUS_SUPERSEDED]
-            if not superseded:
-                break
-            names |= {m.id for m in superseded}
-            words |= {m.content for m in superseded}
+        names = _represented(every, {memory.id})
+        words = {m.content for m in every if m.id in names}
         elsewhere = {m.content for m in every if m.status in CURRENT and m.id not in names}
         return words - elsewhere
 
@@ -303,6 +315,15 @@ class Life:
                 continue
             stood_on_it = job.conversation_id in sources
             assert stood_on_it or each.content in told, self.told(f"{each.content} has gone")
+
+
+def _represented(every: Collection[memory_pb2.Memory], names: Collection[str]) -> set[str]:
+    """These memories, and all that they stand for: merged into one of them, or joined to it."""
+    superseded = [m for m in every if m.status == memory_pb2.MEMORY_STATUS_SUPERSEDED]
+    found = set(names)
+    while more := {m.id for m in superseded if m.superseded_by in found} - found:
+        found |= more
+    return found
 
 
 def script(replies: dict[str, Any], dice: Random) -> Callable[[ChatRequest], ChatAnswer]:

@@ -66,8 +66,10 @@ async def look_around(
     known |= await known_memories.read_known(user, list(unread))
     successors = await _successors(user, known)
     forgotten = [each.memory_id for each in known.values() if each.status == "forgotten"]
-    for memory_id, stated_in in (await known_memories.taken_back(user, forgotten)).items():
-        known[memory_id] = replace(known[memory_id], taken_back_from=stated_in)
+    for memory_id, made in (await known_memories.forgettings(user, forgotten)).items():
+        known[memory_id] = replace(
+            known[memory_id], forgotten_at=made.at, taken_back_from=made.taken_back_from
+        )
     neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
     for (position, memory_id), found in near.items():
         said = row = known[memory_id]

@@ -1,7 +1,7 @@
 """Compares sealed memories, which are in no index and are opened one by one.
 
-They are few: only the newest `MOST` of a user count. The thresholds for matches are the same as in
-the indexes.
+They are few: of those near a text only the newest `MOST` of a user count. The thresholds for
+matches are the same as in the indexes.
 """
 
 from __future__ import annotations
@@ -146,6 +146,11 @@ def _cosines(held: Sequence[OpenedMemory], vector: Vector) -> list[tuple[UUID, f
         matrix @ vector, lengths, out=np.full(len(having), -1.0, np.float32), where=lengths > 0
     )
     return [(memory_id, float(each)) for (memory_id, _), each in zip(having, cosines, strict=True)]
+
+
+async def find_same_words(user: UserRows, contents: Mapping[int, str]) -> list[tuple[int, UUID]]:
+    """Sealed memories in the same words, as `known_memories.find_same_words`: however many."""
+    return await sealed_memories.find_same_words(user, contents, statuses=_COMPARED)
 
 
 async def read_current(user: UserRows) -> dict[UUID, CurrentMemory]:

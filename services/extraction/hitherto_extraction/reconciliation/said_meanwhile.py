@@ -8,10 +8,11 @@ of the other, which would outlive their source.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
+from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.reconciliation.reply import Proposals, SameItem
 from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
@@ -32,8 +33,7 @@ from hitherto_shared.models import CURRENT_STATUSES
 async def join_said_meanwhile(user: UserRows, back: Collection[UUID]) -> None:
     """Join to memories that are current again what says the same, in words that differ in case.
 
-    The caller holds the user's row. What is sealed is left to the next reconciliation, because no
-    statement of the database can compare it.
+    The caller holds the user's row.
     """
     pairs = [
         (keep, other)
@@ -71,22 +71,22 @@ async def keep_forgotten(
     """
     found = await _in_same_words(user, changed)
     heads = await superseded.successors(user, {other.memory_id for _, other in found})
-    others = {other.memory_id: other for _, other in found}
-    others |= await known_memories.read_known(user, sorted(set(heads.values()) - others.keys()))
-    forgotten = {m for m, each in others.items() if each.status == "forgotten"}
-    asked = forgotten - (await known_memories.taken_back(user, sorted(forgotten))).keys()
+    made = await known_memories.forgettings(
+        user, sorted({*heads.values(), *(other.memory_id for _, other in found)})
+    )
+    asked_at = {m: each.at for m, each in made.items() if each.taken_back_from is None}
     pairs = [
-        (told, others[by])
+        (told, by)
         for told, other in found
         if told.status in CURRENT_STATUSES
-        and (by := heads.get(other.memory_id, other.memory_id)) in asked
-        and told.said_at <= others[by].updated_at
+        and (by := heads.get(other.memory_id, other.memory_id)) in asked_at
+        and told.said_at <= asked_at[by]
     ]
     versions = await rollback.read_versions(user, sorted({told.memory_id for told, _ in pairs}))
     joins = {
-        told.memory_id: by.memory_id
+        told.memory_id: by
         for told, by in pairs
-        if not _was_told(told, versions[told.memory_id], by.updated_at, since)
+        if not _was_told(told, versions[told.memory_id], asked_at[by], since)
     }
     if joins:
         at = await users.database_now(user.connection)
@@ -110,13 +110,18 @@ def _was_told(
 async def _in_same_words(
     user: UserRows, memory_ids: Collection[UUID]
 ) -> list[tuple[CurrentMemory, CurrentMemory]]:
-    """Each of these memories in clear, the oldest first, with every other in the same words."""
+    """Each of these memories, the oldest first, with every other one in the same words."""
     kept = sorted(
         (await known_memories.read_known(user, sorted(memory_ids))).values(),
         key=lambda each: (each.valid_from, each.memory_id),
     )
-    words: Mapping[int, str] = {n: each.content for n, each in enumerate(kept) if not each.sealed}
-    found = await known_memories.find_same_words(user, words)
+    words = {n: each.content for n, each in enumerate(kept)}
+    found = sorted(
+        [
+            *await known_memories.find_same_words(user, words),
+            *await sealed_memories.find_same_words(user, words),
+        ]
+    )
     others = await known_memories.read_known(user, sorted({other for _, other in found}))
     return [
         (kept[place], others[other]) for place, other in found if other != kept[place].memory_id

@@ -118,7 +118,7 @@ async def roll_back(
         await leave_alone(user, sorted(originals))
     counts["profile_fields"] = await rebuild_profile(
         user, taught.job_ids, actor=actor, reason=REASON
-    ) + await drop_resting_on(user, rebuilding.changed, actor=actor)
+    ) + await drop_resting_on(user, rebuilding.changed | hidden, actor=actor)
     counts["summaries_removed"] = counts["summaries_restored"] = 0
     if source.conversation_id:
         counts["summaries_removed"] = await drop_summary(user, source.conversation_id)

@@ -129,13 +129,29 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 ORDER BY v.memory_id, v.version DESC
 """
 
-# Of these memories, those that are forgotten because of a roll-back, or of a request that was taken
-# back, with the conversations that stated them. One that somebody asked to forget stays so.
-_TAKEN_BACK = """
-SELECT m.memory_id, array(
-           SELECT DISTINCT s.conversation_id FROM memory_sources AS s
-           WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-             AND s.memory_id = m.memory_id)
+# Of these memories, those that are forgotten: since when, whatever has changed of them meanwhile,
+# and, if it was because of a roll-back, or of a request that was taken back, the conversations that
+# stated them. One that somebody asked to forget stays so.
+_FORGOTTEN = """
+SELECT m.memory_id,
+       coalesce((SELECT v.known_from FROM memory_versions AS v
+                 WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+                   AND v.memory_id = m.memory_id AND v.version = became_so.version),
+                m.updated_at),
+       CASE WHEN EXISTS (
+                SELECT FROM history AS h
+                WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+                  AND h.memory_id = m.memory_id AND h.version = became_so.version
+                  AND h.subject = 'memory' AND h.action = 'rolled_back')
+              OR EXISTS (
+                SELECT FROM statements AS s
+                WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+                  AND s.memory_id = m.memory_id AND s.version = became_so.version
+                  AND s.made_version AND s.taken_back_at IS NOT NULL)
+            THEN array(
+                SELECT DISTINCT s.conversation_id FROM memory_sources AS s
+                WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+                  AND s.memory_id = m.memory_id) END
 FROM memories AS m
 CROSS JOIN LATERAL (
     SELECT coalesce(max(v.version), 0) + 1 AS version FROM memory_versions AS v
@@ -143,16 +159,6 @@ CROSS JOIN LATERAL (
       AND v.memory_id = m.memory_id AND v.status <> 'forgotten') AS became_so
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'forgotten'
-  AND (EXISTS (
-          SELECT FROM history AS h
-          WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-            AND h.memory_id = m.memory_id AND h.version = became_so.version
-            AND h.subject = 'memory' AND h.action = 'rolled_back')
-       OR EXISTS (
-          SELECT FROM statements AS s
-          WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-            AND s.memory_id = m.memory_id AND s.version = became_so.version
-            AND s.made_version AND s.taken_back_at IS NOT NULL))
 """
 
 # For a user with encryption on, messages are sealed or about to be: no index gets their words.
@@ -180,8 +186,7 @@ class CurrentMemory:
 
     A `doubtful` one may no longer hold because something else has changed. For a `sealed` one, the
     words are the opened ones. `questions` are those that its words answer; a sealed one has none.
-    `taken_back_from` are the conversations that stated one of which roll-backs left nothing; None
-    if somebody asked to forget it.
+    `forgotten_at` and `taken_back_from` are those of its `Forgetting`, where that was read.
     """
 
     memory_id: UUID
@@ -206,6 +211,7 @@ class CurrentMemory:
     doubtful: bool = False
     expires_at: datetime | None = None
     sealed: bool = False
+    forgotten_at: datetime | None = None
     taken_back_from: Sequence[str] | None = None
 
     @property
@@ -231,10 +237,25 @@ class CurrentMemory:
 
         Only later; if nobody asked to forget it, at any time in another conversation.
         """
-        if at > self.updated_at or self.taken_back_from is None:
-            return at > self.updated_at
+        later = at > (self.forgotten_at or self.updated_at)
+        if later or self.taken_back_from is None:
+            return later
         said_in = {each.conversation_id for each in sources}
         return bool(said_in) and said_in.isdisjoint(self.taken_back_from)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """How a forgotten memory came to be so.
+
+    Attributes:
+        at: Since when it is forgotten, whatever has changed of it meanwhile.
+        taken_back_from: The conversations that stated one of which roll-backs left nothing; None if
+            somebody asked to forget it.
+    """
+
+    at: datetime
+    taken_back_from: Sequence[str] | None
 
 
 def known_of(scope: Scope, *columns_and_sealed: Any) -> CurrentMemory:
@@ -255,11 +276,12 @@ async def read_known(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, C
     return {each.memory_id: each for each in found}
 
 
-async def taken_back(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, Sequence[str]]:
-    """Those that are forgotten as roll-backs left nothing of them, each with what stated it."""
+async def forgettings(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, Forgetting]:
+    """How those of these memories that are forgotten came to be so."""
     if not memory_ids:
         return {}
-    return dict(await user.fetch_rows(_TAKEN_BACK, memory_ids=Uuids(memory_ids)))
+    rows = await user.fetch_rows(_FORGOTTEN, memory_ids=Uuids(memory_ids))
+    return {memory_id: Forgetting(at, stated_in) for memory_id, at, stated_in in rows}
 
 
 async def read_top(user: UserRows, limit: int) -> list[CurrentMemory]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -50,6 +51,7 @@ SELECT m.memory_id,
        @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed)
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
+  AND (%(statuses)s::text[] IS NULL OR m.status = ANY(%(statuses)s))
 """
 
 _WRITE_VECTOR = """
@@ -123,7 +125,7 @@ def _opened(scope: Scope, rows: Sequence[tuple[Any, ...]], model: str) -> list[O
 
 async def read_words(user: UserRows) -> dict[UUID, dict[str, Any]]:
     """The words of every sealed memory of a user, however many there are."""
-    rows = await user.fetch_rows(_WORDS)
+    rows = await user.fetch_rows(_WORDS, statuses=None)
 
     def open_all() -> dict[UUID, dict[str, Any]]:
         return {
@@ -131,6 +133,29 @@ async def read_words(user: UserRows) -> dict[UUID, dict[str, Any]]:
         }
 
     return await in_thread(open_all) if rows else {}
+
+
+async def find_same_words(
+    user: UserRows, contents: Mapping[int, str], *, statuses: Sequence[str]
+) -> list[tuple[int, UUID]]:
+    """Sealed memories equal to one of these texts except for case: (position, memory).
+
+    One that does not open says nothing.
+    """
+    rows = await user.fetch_rows(_WORDS, statuses=Texts(statuses)) if contents else ()
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, content in contents.items():
+        places[content.lower()].append(place)
+
+    def compare() -> list[tuple[int, UUID]]:
+        found = []
+        for memory_id, sealed in rows:
+            words = _words(user.scope, memory_id, sealed)
+            if words is not None:
+                found += [(n, memory_id) for n in places.get(words["content"].lower(), ())]
+        return found
+
+    return await in_thread(compare) if rows else []
 
 
 async def write_vector(
@@ -184,13 +209,20 @@ async def without_vector(
 def _embeddable(
     scope: Scope, memory_id: UUID, text_version: int, sealed: bytes
 ) -> EmbeddableText | None:
-    try:
-        words = opened(scope, MEMORY, sealed, memory_id)
-    except SealBroken:
-        logger.error("cannot open a sealed memory, which gets no vector")
+    words = _words(scope, memory_id, sealed)
+    if words is None:
         return None
     key = (scope.tenant_id, scope.user_id, str(memory_id), text_version)
     return EmbeddableText(key, (str(words["content"]),))
+
+
+def _words(scope: Scope, memory_id: UUID, sealed: bytes) -> dict[str, Any] | None:
+    """The words of a memory; None if they do not open, which an administrator has to mend."""
+    try:
+        return opened(scope, MEMORY, sealed, memory_id)
+    except SealBroken:
+        logger.error("cannot open a sealed memory, which is neither compared nor embedded")
+        return None
 
 
 async def write_vectors(user: UserRows, vectors: MadeVectors, *, model: str) -> None:

@@ -67,6 +67,11 @@ GROUP BY k.memory_id
 ORDER BY max(a.steps) DESC, k.memory_id
 """
 
+# Whatever of these is to be withheld.
+_UNTOLD = """
+SELECT u.memory_id FROM @untold(%(memory_ids)s::uuid[]) AS u
+"""
+
 
 async def successors(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID]:
     """For each of these memories that is superseded, what stands for it, whatever its status."""
@@ -101,3 +106,8 @@ async def standing_for(user: UserRows, memory_ids: Collection[UUID]) -> list[UUI
 async def merged_above(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
     """Merged memories that these went into, directly or indirectly, the outermost first."""
     return await user.fetch_values(_MERGED_ABOVE, memory_ids=list(memory_ids))
+
+
+async def untold(user: UserRows, memory_ids: Collection[UUID]) -> set[UUID]:
+    """Those of these memories that are forgotten, or for which something forgotten stands."""
+    return set(await user.fetch_values(_UNTOLD, memory_ids=list(memory_ids)))

@@ -20,7 +20,7 @@ from uuid import UUID
 from google.protobuf.json_format import MessageToDict
 
 from hitherto.v1 import memory_pb2
-from hitherto_extraction.storage import deliveries, editing, users, webhooks
+from hitherto_extraction.storage import deliveries, editing, superseded, users, webhooks
 from hitherto_extraction.storage.deliveries import ClaimedDelivery
 from hitherto_extraction.storage.webhooks import OpenReceiver
 from hitherto_extraction.telling.sending import ReceiverAnswer, Sender, WebhookSecrets
@@ -212,7 +212,7 @@ class DeliveryLoop:
         ).encode()
 
     async def _memory(self, scope: Scope, memory_id: UUID) -> memory_pb2.Memory | None:
-        """The memory as it is now; None if it is sealed, forgotten or gone."""
+        """The memory as it is now; None if it is sealed, untold or gone."""
 
         async def read(connection: Connection) -> memory_pb2.Memory | None:
             user = connection.of(scope)
@@ -222,7 +222,7 @@ class DeliveryLoop:
             # No key is at hand here, so that nothing sealed leaves the installation.
             with suppress(KeyUnavailable):
                 found = await editing.read(user, [memory_id])
-                if memory_id in found and found[memory_id].memory.status != "forgotten":
+                if found and not await superseded.untold(user, found):
                     return memory_message(found[memory_id].memory)
             return None
 

@@ -124,23 +124,22 @@ class WatchCalls(ReadCalls):
     async def _memories(
         self, tenant_id: str, changes: Sequence[ToldChange]
     ) -> dict[tuple[str, UUID], Memory]:
-        """The memories as they are now; those that are forgotten or cannot be opened are absent."""
+        """The memories as they are now, without what is untold or cannot be opened."""
         deadline = asyncio.get_running_loop().time() + CALL_SECONDS
         named: defaultdict[str, list[UUID]] = defaultdict(list)
         for change in changes:
             if change.memory_id is not None and change.memory_id not in named[change.user_id]:
                 named[change.user_id].append(change.memory_id)
         reads = {
-            user_id: memories.by_ids(Scope(tenant_id, user_id), ids)
+            user_id: memories.told_by_ids(Scope(tenant_id, user_id), ids)
             for user_id, ids in named.items()
         }
         await ask_at(self._readers.keys, deadline, *reads.values())
-        shown = {}
+        shown: dict[tuple[str, UUID], Memory] = {}
         for user_id, read in reads.items():
             opener = Opener(self._keys, Scope(tenant_id, user_id), deadline=deadline)
-            for memory in await opener.whole(read.answer):
-                if memory.status != "forgotten":
-                    shown[user_id, memory.memory_id] = memory
+            whole = await opener.whole(read.answer)
+            shown |= {(user_id, each.memory_id): each for each in whole}
         return shown
 
 

@@ -19,6 +19,14 @@ JOIN @whole_memories AS m ON m.memory_id = wanted.memory_id
 ORDER BY wanted.place
 """
 
+_TOLD_BY_IDS = """
+SELECT m.*
+FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
+JOIN @whole_memories AS m ON m.memory_id = wanted.memory_id
+WHERE m.memory_id NOT IN (SELECT u.memory_id FROM @untold(%(memory_ids)s::uuid[]) AS u)
+ORDER BY wanted.place
+"""
+
 _EXISTS = """
 SELECT EXISTS (
     SELECT FROM memories
@@ -139,6 +147,11 @@ _SOURCES = [each.name for each in fields(Memory)].index("sources")
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that do not belong to the user are left out."""
     return Statement(_BY_IDS, scope.bind(memory_ids=Uuids(memory_ids)), whole_memories)
+
+
+def told_by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
+    """Those of `by_ids` that are told: neither forgotten nor represented by what is forgotten."""
+    return Statement(_TOLD_BY_IDS, scope.bind(memory_ids=Uuids(memory_ids)), whole_memories)
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:

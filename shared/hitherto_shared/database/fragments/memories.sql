@@ -56,6 +56,22 @@ LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(us
      AND a.memory_id = m.memory_id
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s;
 
+-- @untold(memory_ids): those of these memories that are told to nobody: what is forgotten, and what
+-- something forgotten stands for, directly or indirectly.
+WITH RECURSIVE followed (memory_id, status, superseded_by, steps) AS (
+    SELECT m.memory_id, m.status, m.superseded_by, 0
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.memory_id = ANY(:memory_ids)
+    UNION ALL
+    SELECT f.memory_id, m.status, m.superseded_by, f.steps + 1
+    FROM followed AS f
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = f.superseded_by
+    WHERE f.status = 'superseded' AND f.steps < 64
+)
+SELECT memory_id FROM followed WHERE status = 'forgotten';
+
 -- @passes_filters(m): whether a memory passes the filters of a search or a list; NULL lets everything
 -- through. Tags and metadata of a sealed memory cannot be seen here: `sealed_ids` names the sealed
 -- ones that have them, or may be read at all. What other tables say is asked once for the user and

@@ -3,8 +3,8 @@
 -- @memories_at(among): the memories of a user as they stood at another time. `known_at` chooses for
 -- each memory the version that was the current one then; NULL is what is known by now. `as_of` asks,
 -- of what is known, what was true then; NULL looks at everything known, whenever it held. `among`
--- asks about these memories only. What is forgotten now is left out of every past, with the parts
--- that a forgotten memory was merged from: a user who takes something back means all of it.
+-- asks about these memories only. What is forgotten now is left out of every past, with all that it
+-- stands for, merged into it or joined to it: a user who takes something back means all of it.
 --
 -- `known` are the versions that were known, narrow. `judged` adds what earlier versions and
 -- successors tell about how things stood; a merge that was undone says nothing of any time: its
@@ -12,8 +12,7 @@
 -- '-infinity', or NULL; what it was is `expiry`.
 WITH RECURSIVE unsaid AS (
     SELECT memory_id FROM memories
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND status = 'forgotten' AND source = 'consolidation'
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'forgotten'
     UNION
     SELECT m.memory_id
     FROM unsaid AS u
