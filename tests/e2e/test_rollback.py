@@ -388,3 +388,21 @@ async def test_without_a_model_too_a_fact_that_was_said_twice_outlives_its_first
     await take_back(services, conversation_id="c")
     (memory,) = await memories(services)
     assert [source.conversation_id for source in memory.sources] == ["d"]
+
+
+async def test_who_restores_a_memory_vouches_for_its_sources(services: Services) -> None:
+    """They were taken back before; a request that is taken back leaves them as it found them."""
+    await learn(services, talk("I live in Lisbon.", conversation="c", at=NOON))
+    (memory,) = await memories(services)
+    await take_back(services, conversation_id="c")
+    await restore(services, memory.id)
+    await learn(services, talk("I live in Lisbon.", conversation="d", at=NOON + timedelta(days=1)))
+    (before,) = await memories(services)
+    assert [source.conversation_id for source in before.sources] == ["c", "d"]
+    request = talk("Please forget that I live in Lisbon.", conversation="e", at=NOON)
+    request.messages[0].created_at.FromDatetime(NOON + timedelta(days=2))
+    await learn(services, request)
+    assert await memories(services) == []
+    await take_back(services, conversation_id="e")
+    (after,) = await memories(services)
+    assert after.sources == before.sources

@@ -186,7 +186,7 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 """
 
 # Sources of a memory in conversations of which every statement about it or what it stands for was
-# taken back, as long as something else states it.
+# taken back, as long as something else states it. Who restored it since vouches for them.
 _DROP_TAKEN_BACK = """
 DELETE FROM memory_sources AS s
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.memory_id = %(memory_id)s
@@ -195,7 +195,11 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.memory_id = 
       WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
         AND t.memory_id = ANY(%(stated)s) AND t.conversation_id IS NOT NULL
       GROUP BY t.conversation_id
-      HAVING bool_and(t.taken_back_at IS NOT NULL))
+      HAVING bool_and(t.taken_back_at IS NOT NULL AND t.taken_back_at > coalesce((
+          SELECT max(h.recorded_at) FROM history AS h
+          WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+            AND h.memory_id = %(memory_id)s
+            AND h.action = 'restored' AND h.related_memory_id IS NULL), '-infinity')))
   AND EXISTS (
       SELECT FROM statements AS t
       WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
