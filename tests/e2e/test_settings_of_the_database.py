@@ -36,6 +36,16 @@ SETTINGS: dict[str, dict[str, str]] = {
         "backslash_quote": "off",
         "transform_null_equals": "on",
         "array_nulls": "off",
+        # Patience.
+        "statement_timeout": "1ms",
+        "lock_timeout": "1ms",
+        "idle_in_transaction_session_timeout": "1ms",
+        "idle_session_timeout": "300ms",
+        "row_security": "off",
+        # Languages.
+        "default_text_search_config": "pg_catalog.german",
+        "lc_numeric": "C",
+        "lc_messages": "C",
     },
     "repeatable read": {
         "default_transaction_isolation": "repeatable read",
@@ -52,17 +62,6 @@ SETTINGS: dict[str, dict[str, str]] = {
         "debug_parallel_query": "on",
         "gin_fuzzy_search_limit": "1",
         "hnsw.ef_search": "1",
-    },
-    "impatient": {
-        "statement_timeout": "1ms",
-        "lock_timeout": "1ms",
-        "idle_in_transaction_session_timeout": "1ms",
-        "idle_session_timeout": "300ms",
-        "row_security": "off",
-        # Languages.
-        "default_text_search_config": "pg_catalog.german",
-        "lc_numeric": "C",
-        "lc_messages": "C",
     },
 }
 """As many at once as go together: none of them may change anything."""
