@@ -9,7 +9,7 @@ import pytest
 
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.curating import found, save, statement, stream, update
+from tests.e2e.curating import save, statement, stream, update
 from tests.e2e.learning import rows
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
@@ -24,45 +24,62 @@ _VECTORS = "SELECT count(*) FROM memory_embeddings"
 _STATES = "SELECT embedding_state, count(*)::int FROM memories GROUP BY 1 ORDER BY 1"
 
 
-async def test_b14_what_is_saved_by_hand_is_on_the_bill_by_kind_and_user(
-    start_services: StartServices, model: ScriptedModel
+async def semantic(services: Services, query: str) -> tuple[list[str], int]:
+    """What a search finds, and how its semantic leg ended."""
+    answer = await ask(services, "SearchMemories", query=query)
+    (leg,) = [leg for leg in answer.legs if leg.name == "semantic"]
+    return [result.memory.content for result in answer.results], leg.state
+
+
+async def test_b14_what_is_asked_and_saved_is_on_the_bill_and_made_up_for_without_budget(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    async with start_services(**model_settings(model)) as services:
+    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
         saved = await save(services, "Ana plays the cello in an orchestra.")
+        assert rows(superuser_conninfo, _VECTORS) == [(1,)]
+        # Repeated questions cost nothing.
+        before = model.calls["embeddings"]
+        for query in ("What does Ana play?", "What does Ana play?", "Does Ana play the cello?"):
+            assert (await semantic(services, query))[1] == search_pb2.LEG_STATE_RAN
+        assert model.calls["embeddings"] == before + 2
+
+        async def charged() -> bool:
+            return (await usage(services, kinds=["search"])).total.embedding_calls == 2
+
+        await eventually(charged, "both questions to be charged", seconds=180)
         by_bo = ("Bo is learning Portuguese.", "Bo drinks no coffee.")
         await stream(services, [statement(each, user="bo") for each in by_bo])
         await update(services, saved.memory.id, content="Ana plays the viola in a quartet.")
         by_hand = ["memory-saving", "memory-import", "memory-correction"]
-        told = await usage(services, KIND, USER, kinds=by_hand)
+        told = await usage(services, KIND, USER, kinds=["search", *by_hand])
         calls = {(row.user_id, row.kind): row.usage.embedding_calls for row in told.rows}
         # What a stream brings is embedded as it comes.
         assert calls.pop(("bo", "memory-import")) in (1, 2)
-        assert calls == {("ana", "memory-saving"): 1, ("ana", "memory-correction"): 1}
+        assert calls == {
+            ("", "search"): 2,
+            ("ana", "memory-saving"): 1,
+            ("ana", "memory-correction"): 1,
+        }
         for row in told.rows:
             assert row.usage.embedding_tokens > 0
             assert row.usage.cost_usd > 0
             assert row.usage.llm_calls == 0
-
-
-async def test_b14_without_budget_all_is_stored_without_a_vector_and_made_up_for(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
-        known = await save(services, "Ana plays the cello in an orchestra.")
-        assert rows(superuser_conninfo, _VECTORS) == [(1,)]
+        # Without budget, all is stored without a vector; questions are stopped by none.
         spend(superuser_conninfo, 1.0)
         before = model.calls["embeddings"]
         await save(services, "Ana collects stamps of the moon.")
         texts = ("Ana is afraid of geese.", "Ana bakes rye bread.")
         reply = await stream(services, map(statement, texts))
         assert (reply.saved_count, reply.rejected_count) == (2, 0)
-        await update(services, known.memory.id, content="Ana plays the viola in a quartet.")
+        await update(services, saved.memory.id, content="Ana plays the harp in a trio.")
         assert model.calls["embeddings"] == before
-        assert dict(rows(superuser_conninfo, _STATES)) == {"pending": 4}
-        assert "Ana is afraid of geese." in await found(services, "geese")
+        assert dict(rows(superuser_conninfo, _STATES)) == {"pending": 4, "stored": 2}
+        contents, state = await semantic(services, "geese")
+        assert ("Ana is afraid of geese." in contents, state) == (True, search_pb2.LEG_STATE_RAN)
+        assert model.calls["embeddings"] == before + 1
     async with start_services(**model_settings(model), daily_budget_usd=5.0) as services:
         await eventually(
-            lambda: dict(rows(superuser_conninfo, _STATES)) == {"stored": 4}, seconds=180
+            lambda: dict(rows(superuser_conninfo, _STATES)) == {"stored": 6}, seconds=180
         )
         later = await usage(services, KIND, kinds=["reembedding"])
         assert later.total.embedding_calls >= 1
@@ -93,39 +110,6 @@ async def test_b14_the_back_fill_leaves_a_spent_tenant_alone_and_serves_the_othe
 
 
 _SEALED_VECTORS = "SELECT count(*) FROM hitherto.sealed_embeddings"
-
-
-async def semantic(services: Services, query: str) -> tuple[list[str], int]:
-    """What a search finds, and how its semantic leg ended."""
-    answer = await ask(services, "SearchMemories", query=query)
-    (leg,) = [leg for leg in answer.legs if leg.name == "semantic"]
-    return [result.memory.content for result in answer.results], leg.state
-
-
-async def test_b14_questions_are_on_the_bill_and_stopped_by_no_budget(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """Repeated ones cost nothing."""
-    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
-        await save(services, "Ana plays the cello in an orchestra.")
-        before = model.calls["embeddings"]
-        for query in ("What does Ana play?", "What does Ana play?", "Does Ana play the cello?"):
-            assert (await semantic(services, query))[1] == search_pb2.LEG_STATE_RAN
-        assert model.calls["embeddings"] == before + 2
-
-        async def charged() -> bool:
-            return (await usage(services, kinds=["search"])).total.embedding_calls == 2
-
-        await eventually(charged, "both questions to be charged", seconds=180)
-        (row,) = (await usage(services, KIND, USER, kinds=["search"])).rows
-        assert (row.kind, row.user_id, row.usage.llm_calls) == ("search", "", 0)
-        assert row.usage.embedding_tokens > 0
-        assert row.usage.cost_usd > 0
-        spend(superuser_conninfo, 2.0)
-        assert await semantic(services, "Who is in an orchestra?") == (
-            ["Ana plays the cello in an orchestra."],
-            search_pb2.LEG_STATE_RAN,
-        )
 
 
 async def test_b14_vectors_of_sealed_memories_wait_for_the_budget(

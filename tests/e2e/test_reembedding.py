@@ -120,10 +120,26 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
     ) == [(len(WORDS) + 1,)]
 
 
-@pytest.mark.usefixtures("conninfo")
-async def test_what_cannot_be_started_or_switched_to(
-    taught: Services, model: ScriptedModel
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"model": ""}, "model"),
+    ({"model": "some-model", "dimensions": 7}, "dimensions"),
+    ({"model": "text-embedding-3-large", "dimensions": 4001}, "dimensions"),
+    ({"model": "text-embedding-3-large", "dimensions": -1}, "dimensions"),
+    ({"model": "text-embedding-3-small", "dimensions": 64}, "model"),
+    ({"model": "nobody-knows-its-size"}, "model"),
+    ({"model": "onnx:somewhere"}, "model"),
+]
+
+
+async def test_refusals_new_words_and_long_counts_beside_a_change(
+    taught: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
+    await what_cannot_be_started_or_switched_to(taught, model)
+    await words_that_change_are_embedded_anew(taught, superuser_conninfo)
+    await nobody_waits_while_texts_are_counted(taught, superuser_conninfo)
+
+
+async def what_cannot_be_started_or_switched_to(taught: Services, model: ScriptedModel) -> None:
     """INVALID_ARGUMENT names the field and nothing changes; REEMBEDDING_NOT_READY says how many
     texts still lack a vector. Reads stay as they were."""
     for fields, field in WRONG:
@@ -151,11 +167,8 @@ async def test_what_cannot_be_started_or_switched_to(
     assert (await ended(taught, one.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
 
 
-async def test_words_that_change_during_a_back_fill_are_embedded_anew(
-    taught: Services, superuser_conninfo: str
-) -> None:
+async def words_that_change_are_embedded_anew(taught: Services, superuser_conninfo: str) -> None:
     """A vector of an earlier wording does not count as one (row 35's kin)."""
-    await moved_to(taught, "text-embedding-3-large", 96)
     (memory_id,) = rows(
         superuser_conninfo,
         "UPDATE hitherto.memories SET content = 'giraffes sleep standing', version = 2,"
@@ -171,35 +184,6 @@ async def test_words_that_change_during_a_back_fill_are_embedded_anew(
     ) == [(2,)]
 
 
-WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"model": ""}, "model"),
-    ({"model": "some-model", "dimensions": 7}, "dimensions"),
-    ({"model": "text-embedding-3-large", "dimensions": 4001}, "dimensions"),
-    ({"model": "text-embedding-3-large", "dimensions": -1}, "dimensions"),
-    ({"model": "text-embedding-3-small", "dimensions": 64}, "model"),
-    ({"model": "nobody-knows-its-size"}, "model"),
-    ({"model": "onnx:somewhere"}, "model"),
-]
-
-
-async def test_the_offline_vectors_give_way_on_purpose(
-    start_services: StartServices, model: ScriptedModel
-) -> None:
-    """Configuration that names another model than the active one changes nothing by itself on a
-    database of one's own: the services go on with the old one, and Reembed moves."""
-    async with start_services() as offline:
-        await learn(offline, talk("My favourite tea is jasmine tea."))
-    async with start_services(**model_settings(model)) as modelled:
-        status = await step(modelled, pb.REEMBED_PHASE_STATUS)
-        assert status.active_model.startswith("offline")
-        answer = await ask(modelled, "SearchMemories", query="jasmine tea")
-        assert len(answer.results) == 1
-        assert not answer.degraded
-        await moved_to(modelled, "text-embedding-3-small", 64)
-        switched = await step(modelled, pb.REEMBED_PHASE_SWITCH)
-        assert switched.active_model == "text-embedding-3-small"
-
-
 _NOT_COUNTED = "LOCK TABLE hitherto.document_chunks IN ACCESS EXCLUSIVE MODE"
 """Stands for millions of texts to count."""
 
@@ -209,10 +193,7 @@ SELECT 1 FROM pg_locks WHERE relation = 'hitherto.document_chunks'::regclass AND
 """
 
 
-@pytest.mark.usefixtures("conninfo")
-async def test_nobody_waits_while_texts_are_counted(
-    taught: Services, superuser_conninfo: str
-) -> None:
+async def nobody_waits_while_texts_are_counted(taught: Services, superuser_conninfo: str) -> None:
     """A start is done by then. Whoever stores vectors locks the rows of their models against
     changes, so that a switch counts without a lock."""
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
@@ -233,6 +214,24 @@ async def test_nobody_waits_while_texts_are_counted(
         await other.execute("SELECT 1 FROM hitherto.embedding_models FOR KEY SHARE NOWAIT")
     # Refused if the lock was held for longer than Postgres lets it wait.
     await asyncio.gather(switching, return_exceptions=True)
+
+
+async def test_the_offline_vectors_give_way_on_purpose(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """Configuration that names another model than the active one changes nothing by itself on a
+    database of one's own: the services go on with the old one, and Reembed moves."""
+    async with start_services() as offline:
+        await learn(offline, talk("My favourite tea is jasmine tea."))
+    async with start_services(**model_settings(model)) as modelled:
+        status = await step(modelled, pb.REEMBED_PHASE_STATUS)
+        assert status.active_model.startswith("offline")
+        answer = await ask(modelled, "SearchMemories", query="jasmine tea")
+        assert len(answer.results) == 1
+        assert not answer.degraded
+        await moved_to(modelled, "text-embedding-3-small", 64)
+        switched = await step(modelled, pb.REEMBED_PHASE_SWITCH)
+        assert switched.active_model == "text-embedding-3-small"
 
 
 async def test_h3_sealed_memories_get_vectors_of_the_new_model(

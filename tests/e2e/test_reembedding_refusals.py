@@ -55,23 +55,6 @@ async def test_c7_a_switch_waits_for_what_came_after_the_back_fill(
     assert switched.active_model == LARGE
 
 
-async def test_c7_dimensions_that_no_vector_has_can_be_corrected(
-    taught: Services, model: ScriptedModel
-) -> None:
-    model.always(EmbeddingFault("wrong_dimensions"), endpoint="embeddings")
-    mistaken = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=128)
-    refused = await refusal_of(step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96))
-    assert set(refused.fields) == {"dimensions"}
-    assert mistaken.job.id in refused.fields["dimensions"]
-    await ask(taught, "CancelJob", job_id=mistaken.job.id)
-    model.always(None, endpoint="embeddings")
-    started = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
-    assert (started.target_model, started.target_dimensions) == (LARGE, 96)
-    assert (await ended(taught, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    switched = await step(taught, pb.REEMBED_PHASE_SWITCH)
-    assert (switched.active_model, switched.active_dimensions) == (LARGE, 96)
-
-
 async def test_c7_the_active_model_takes_corrected_dimensions_at_the_next_start(
     start_services: StartServices, model: ScriptedModel
 ) -> None:
@@ -98,28 +81,38 @@ async def until_found(services: Services, word: str) -> None:
     await eventually(by_vector, "a search to find it", seconds=180)
 
 
-@pytest.mark.parametrize(
-    "fault", [EmbeddingFault("wrong_dimensions"), RawReply(b"{}")], ids=["dimensions", "no data"]
-)
 async def test_row_74_a_new_model_that_embeds_nothing_is_not_asked_about_every_text(
-    taught: Services, model: ScriptedModel, superuser_conninfo: str, fault: Fault
+    taught: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    """The job waits with its attempts until the model is corrected."""
-    asked = model.calls["embeddings"]
+    """The job waits with its attempts until the model is corrected, or its dimensions (C7)."""
     change(superuser_conninfo, _MANY, many=64)
-    model.always(fault, endpoint="embeddings")
-    started = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
-    errors: list[str] = []
 
-    async def waits() -> bool:
-        errors.append((await ask(taught, "GetJob", job_id=started.job.id)).job.error)
-        return bool(errors[-1])
+    async def started(fault: Fault, dimensions: int) -> str:
+        asked = model.calls["embeddings"]
+        model.always(fault, endpoint="embeddings")
+        begun = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=dimensions)
+        assert (begun.target_model, begun.target_dimensions) == (LARGE, dimensions)
+        errors: list[str] = []
 
-    await eventually(waits, "the job to wait", seconds=180)
-    assert errors[-1].startswith("MODEL_MISCONFIGURED: ")
-    # The whole batch and a harmless text, in each of a few tries.
-    assert model.calls["embeddings"] - asked <= 20
+        async def waits() -> bool:
+            errors.append((await ask(taught, "GetJob", job_id=begun.job.id)).job.error)
+            return bool(errors[-1])
+
+        await eventually(waits, "the job to wait", seconds=180)
+        assert errors[-1].startswith("MODEL_MISCONFIGURED: ")
+        # The whole batch and a harmless text, in each of a few tries.
+        assert model.calls["embeddings"] - asked <= 20
+        return str(begun.job.id)
+
+    mistaken = await started(EmbeddingFault("wrong_dimensions"), 128)
+    refused = await refusal_of(step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96))
+    assert set(refused.fields) == {"dimensions"}
+    assert mistaken in refused.fields["dimensions"]
+    await ask(taught, "CancelJob", job_id=mistaken)
+    corrected = await started(RawReply(b"{}"), 96)
     model.always(None, endpoint="embeddings")
-    job = await ended(taught, started.job.id)
+    job = await ended(taught, corrected)
     assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
     assert job.result.counts["embedded"] > 64
+    switched = await step(taught, pb.REEMBED_PHASE_SWITCH)
+    assert (switched.active_model, switched.active_dimensions) == (LARGE, 96)
