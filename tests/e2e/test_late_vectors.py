@@ -21,9 +21,11 @@ from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ScriptedModel, StatusFault, text_vector
 from tests.scripted_model.answers import memory
 from tests.scripted_model.server import Vector
+from tests.tenants import tenant_of
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+pytestmark = pytest.mark.usefixtures("frequent_sweeps", "apart")
+SERVICE_SETTINGS = ENCRYPTING
 
 SIZE = 64
 LARGE = {
@@ -37,7 +39,7 @@ _SOURCES = "SELECT embedding::text FROM hitherto.memory_source_embeddings"
 _REFUSED = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence, source, origin,
     valid_from, said_at, lexical_no, lexical_length, embedding_state, created_at)
-SELECT 'default', 'eve', gen_random_uuid(), 'fact', 'forbidden ' || n, 'high', 'explicit', 'user',
+SELECT %(tenant)s, 'eve', gen_random_uuid(), 'fact', 'forbidden ' || n, 'high', 'explicit', 'user',
        now(), now(), 1000 + n, 2, 'pending', now() - interval '1 day'
 FROM generate_series(1, 70) AS n
 """
@@ -77,14 +79,19 @@ def bar() -> Bar:
 
 
 @pytest.fixture
-async def model(bar: Bar) -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel(echo, dimensions=SIZE, embed=bar.embed) as running:
-        yield running
+def services(modelled: Services, model: ScriptedModel, bar: Bar) -> Services:
+    """The module's services."""
+    model.script, model.embed = echo, bar.embed
+    return modelled
 
 
 @pytest.fixture
-async def services(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
-    async with start_services(**model_settings(model), **ENCRYPTING) as running:
+async def moving(start_services: StartServices, bar: Bar) -> AsyncIterator[Services]:
+    """Services of the test's own, for a change of model is everybody's."""
+    async with (
+        ScriptedModel(echo, dimensions=SIZE, embed=bar.embed) as model,
+        start_services(**model_settings(model), **ENCRYPTING) as running,
+    ):
         yield running
 
 
@@ -94,7 +101,7 @@ def near(vector: str, words: str) -> float:
 
 
 async def test_row_32_a_vector_that_is_made_while_the_words_change_is_not_kept(
-    services: Services, bar: Bar, superuser_conninfo: str
+    services: Services, bar: Bar, tenant_conninfo: str
 ) -> None:
     """The back-fill's own: what it has asked for belongs to words that are gone."""
     bar.away = True
@@ -105,55 +112,66 @@ async def test_row_32_a_vector_that_is_made_while_the_words_change_is_not_kept(
     await update(services, memory_id, "content", content=NEW)
     bar.go_on.set()
     bar.held = ""
-    await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+    await eventually(lambda: not rows(tenant_conninfo, _PENDING), seconds=180)
     # Whatever was in hand at the bar has come back by now: another batch was made after it.
     bar.away = True
     await save(services, "engines need clean oil")
     bar.away = False
-    await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
-    stored = [row[0] for row in rows(superuser_conninfo, _VECTOR.format(SIZE))]
+    await eventually(lambda: not rows(tenant_conninfo, _PENDING), seconds=180)
+    stored = [row[0] for row in rows(tenant_conninfo, _VECTOR.format(SIZE))]
     assert len(stored) == 2
     assert all(near(vector, OLD) < 0.5 for vector in stored)
     assert max(near(vector, NEW) for vector in stored) > 0.99
 
 
 async def test_texts_that_the_embedder_refuses_keep_nobody_waiting(
-    services: Services, bar: Bar, superuser_conninfo: str
+    services: Services, bar: Bar, tenant_conninfo: str
 ) -> None:
     """More of one user's than a batch holds, all of them older than what another user said."""
     bar.refused = "forbidden"
     bar.away = True
     await save(services, OLD, user="eve")
-    change(superuser_conninfo, _REFUSED)
+    change(tenant_conninfo, _REFUSED, tenant=tenant_of(tenant_conninfo))
     await save(services, OLD)
     bar.away = False
-    await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+    await eventually(lambda: not rows(tenant_conninfo, _PENDING), seconds=180)
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT embedding_state, count(*) FROM hitherto.memories GROUP BY 1 ORDER BY 1",
     ) == [("refused", 70), ("stored", 2)]
 
 
 async def test_c7_a_new_models_vector_of_earlier_words_is_not_kept(
-    services: Services, bar: Bar, superuser_conninfo: str
+    moving: Services, bar: Bar, superuser_conninfo: str
 ) -> None:
-    memory_id = (await save(services, OLD)).memory.id
+    memory_id = (await save(moving, OLD)).memory.id
     bar.held = OLD
-    started = await ask(services, "Reembed", **LARGE)
+    started = await ask(moving, "Reembed", **LARGE)
     await bar.reached()
-    await update(services, memory_id, "content", content=NEW)
+    await update(moving, memory_id, "content", content=NEW)
     bar.go_on.set()
-    job = await ended(services, started.job.id)
+    job = await ended(moving, started.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     made = rows(superuser_conninfo, _VECTOR.format(SIZE) + f" AND model = '{LARGE['model']}'")
     assert all(near(vector, OLD) < 0.5 for (vector,) in made)
 
 
-@pytest.mark.parametrize("refilled", [False, True])
 async def test_h3_words_that_were_sealed_meanwhile_have_no_vector_in_clear(
-    services: Services, bar: Bar, superuser_conninfo: str, refilled: bool
+    services: Services, bar: Bar, tenant_conninfo: str
 ) -> None:
-    """On and off again while the embedder has the words: by the back-fill, or by a new model."""
+    """On and off again while the embedder has the words of the back-fill."""
+    await sealed_meanwhile(services, bar, tenant_conninfo)
+
+
+async def test_h3_nor_do_they_have_one_of_a_new_model(
+    moving: Services, bar: Bar, superuser_conninfo: str
+) -> None:
+    await sealed_meanwhile(moving, bar, superuser_conninfo, refilled=True)
+
+
+async def sealed_meanwhile(
+    services: Services, bar: Bar, conninfo: str, *, refilled: bool = False
+) -> None:
     if not refilled:
         bar.away = True
     await learn(services, talk(OLD))
@@ -165,19 +183,19 @@ async def test_h3_words_that_were_sealed_meanwhile_have_no_vector_in_clear(
     held, bar.held = bar.held, ""
     assert held == OLD
     await choose(services, encrypt_sensitive=True)
-    await eventually(lambda: not rows(superuser_conninfo, "SELECT 1 FROM users WHERE to_seal > 0"))
-    assert rows(superuser_conninfo, "SELECT 1 FROM messages WHERE sealed IS NULL") == []
+    await eventually(lambda: not rows(conninfo, "SELECT 1 FROM users WHERE to_seal > 0"))
+    assert rows(conninfo, "SELECT 1 FROM messages WHERE sealed IS NULL") == []
     await choose(services, encrypt_sensitive=False)
     bar.go_on.set()
     if refilled:
         await ended(services, started.job.id)
-    await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+    await eventually(lambda: not rows(conninfo, _PENDING), seconds=180)
     for table in ("memory_source_embeddings", "message_embeddings", "summary_embeddings"):
-        assert rows(superuser_conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
+        assert rows(conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
 
 
 async def test_row_72_words_that_were_taken_back_have_no_vector(
-    services: Services, model: ScriptedModel, superuser_conninfo: str
+    services: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """What a source said is no longer near, whether or not it changed the memory's own words."""
     model.script = replies(
@@ -194,11 +212,11 @@ async def test_row_72_words_that_were_taken_back_have_no_vector(
     for conversation, content in (("c3", f"{OLD} at night"), ("c2", OLD)):
         await ask(services, "RollbackSource", conversation_id=conversation)
         assert [each.content for each in await memories(services)] == [content]
-        await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
-        ((own,),) = rows(superuser_conninfo, _VECTOR.format(SIZE))
+        await eventually(lambda: not rows(tenant_conninfo, _PENDING), seconds=180)
+        ((own,),) = rows(tenant_conninfo, _VECTOR.format(SIZE))
         assert near(own, content) > 0.99
-    posted = {term for (term,) in rows(superuser_conninfo, "SELECT term FROM hitherto.postings")}
+    posted = {term for (term,) in rows(tenant_conninfo, "SELECT term FROM hitherto.postings")}
     assert "giraff" in posted
     assert not posted & {"okapi", "zebra"}
-    ((source,),) = rows(superuser_conninfo, _SOURCES)
+    ((source,),) = rows(tenant_conninfo, _SOURCES)
     assert near(source, "a giraffe") > 0.99
