@@ -86,15 +86,24 @@ async def test_without_the_embedder_words_find_the_document_at_once(
     assert model.calls["chat"] == 0
 
 
-@pytest.mark.parametrize("kind", ["nan", "one_missing", "wrong_dimensions"])
 async def test_a_spoiled_vector_is_not_stored(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, kind: Any
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    asked = model.calls["embeddings"]
-    model.always(EmbeddingFault(kind), endpoint="embeddings")
-    await taken_in(modelled, document("d1", "Some tea."))
-    assert model.calls["embeddings"] > asked
-    assert rows(superuser_conninfo, "SELECT 1 FROM document_chunk_embeddings") == []
+    kinds: list[Any] = ["nan", "one_missing", "wrong_dimensions"]
+    for kind in kinds:
+        # One that is right keeps the calls coming.
+        model.always(None, endpoint="embeddings")
+        await taken_in(modelled, document(f"right before {kind}", "Some tea."))
+        asked = model.calls["embeddings"]
+        model.always(EmbeddingFault(kind), endpoint="embeddings")
+        await taken_in(modelled, document(kind, "Other tea."))
+        assert model.calls["embeddings"] > asked, kind
+        stored = rows(
+            superuser_conninfo,
+            "SELECT DISTINCT d.source_id FROM document_chunk_embeddings AS e"
+            " JOIN document_chunks AS c USING (chunk_id) JOIN documents AS d USING (document_id)",
+        )
+        assert (kind,) not in stored, kind
 
 
 async def test_two_replicas_taking_one_document(
@@ -200,10 +209,11 @@ async def bench(start_services: StartServices, conninfo: str, monkeypatch: Any) 
         yield Bench(services, maintenance, write)
 
 
-async def test_what_changed_meanwhile_is_done_with_its_newest_content(
-    bench: Bench, superuser_conninfo: str
-) -> None:
-    """And the job that came with the change has nothing left to embed."""
+async def test_what_changed_or_was_deleted_meanwhile(bench: Bench, superuser_conninfo: str) -> None:
+    """It is done with its newest content, or passed over.
+
+    The job that came with a change has nothing left to embed.
+    """
     await hand_over(bench.services, document("d1", "Old."), document("d2", "Two."))
     held = await bench.claim()
 
@@ -221,18 +231,13 @@ async def test_what_changed_meanwhile_is_done_with_its_newest_content(
     assert job.result["counts"] == {"documents": 0, "chunks": 0, "entities": 0}
     check_index(superuser_conninfo)
 
-
-async def test_what_was_deleted_meanwhile_is_passed_over(
-    bench: Bench, superuser_conninfo: str
-) -> None:
-    reply = await hand_over(bench.services, document("d1", "One."), document("d2", "Two."))
+    reply = await hand_over(bench.services, document("d3", "Three."), document("d4", "Four."))
     held = await bench.claim()
-
-    removing = Meddling(lambda: delete(bench.services, reply.document_ids[0]))
-    await bench.runner(removing).run(held)
+    await bench.runner(Meddling(lambda: delete(bench.services, reply.document_ids[0]))).run(held)
     job = await bench.job(held)
     assert job.result["counts"] == {"documents": 1, "chunks": 1, "entities": 0}
-    assert (chunks(superuser_conninfo), chunks(superuser_conninfo, "d2")) == ([], ["Two."])
+    found = (chunks(superuser_conninfo, "d3"), chunks(superuser_conninfo, "d4"))
+    assert found == ([], ["Four."])
     check_index(superuser_conninfo)
 
 
@@ -269,35 +274,31 @@ async def test_a_crash_between_embedding_and_commit_repeats_the_call_and_nothing
     check_index(superuser_conninfo)
 
 
-@pytest.mark.parametrize(
-    ("decided", "state", "reason"),
-    [
-        ("memory_enabled = false", "cancelled", "MEMORY_DISABLED"),
-        ("erased_at = now()", "", "USER_ERASED"),
-    ],
-)
-async def test_whoever_is_not_to_be_remembered_any_more_ends_the_job(
-    bench: Bench, superuser_conninfo: str, decided: str, state: str, reason: str
-) -> None:
-    """Row 57, between embedding and commit: the late answer is discarded."""
-    await hand_over(bench.services, document("d1", "One."))
-    held = await bench.claim()
-
-    async def decide() -> None:
-        change(superuser_conninfo, f"UPDATE users SET {decided}")
-
-    with pytest.raises(ClaimLost):
-        await bench.runner(Meddling(decide)).run(held)
-    job = await bench.job(held)
-    assert job.error.partition(":")[0] == reason
-    assert job.state == (state or job.state)
-    assert chunks(superuser_conninfo) == []
-
-
-async def test_another_model_is_active_by_the_time_of_the_commit(
+async def test_a_person_or_a_model_that_is_another_by_the_time_of_the_commit(
     bench: Bench, superuser_conninfo: str
 ) -> None:
-    """The vectors are of no use for searches: the chunks wait for those of the active model."""
+    """Row 57, between embedding and commit: of whoever is not to be remembered any more, the late
+    answer is discarded."""
+    for user, decided, state, reason in (
+        ("off", "memory_enabled = false", "cancelled", "MEMORY_DISABLED"),
+        ("gone", "erased_at = now()", "", "USER_ERASED"),
+    ):
+        await hand_over(bench.services, document("d1", "One."), user=user)
+        held = await bench.claim()
+
+        async def decide(user: str = user, decided: str = decided) -> None:
+            statement = f"UPDATE users SET {decided} WHERE user_id = %(user)s"
+            change(superuser_conninfo, statement, user=user)
+
+        with pytest.raises(ClaimLost):
+            await bench.runner(Meddling(decide)).run(held)
+        job = await bench.job(held)
+        assert job.error.partition(":")[0] == reason
+        assert job.state == (state or job.state)
+        assert chunks(superuser_conninfo) == [], user
+        # What is left of the job would be claimed again.
+        change(superuser_conninfo, "DELETE FROM jobs")
+    # Vectors of another model than the active one are of no use: the chunks wait for its own.
     await hand_over(bench.services, document("d1", "One."))
     held = await bench.claim()
 
