@@ -139,7 +139,13 @@ def test_every_call_but_those_about_everybody_names_something() -> None:
 
 
 @every_offered_method
-async def test_bad_fields_are_named(services: Services, method: Method) -> None:
+async def test_whatever_is_wrong_with_a_request_is_told(services: Services, method: Method) -> None:
+    await bad_fields_are_named(services, method)
+    await required_ids_are_required(services, method)
+    await bytes_that_are_no_message_are_the_callers_fault(services, method)
+
+
+async def bad_fields_are_named(services: Services, method: Method) -> None:
     """Row 48: over-long ids, NUL and control characters, enums and limits, in every field.
 
     Row 30 at the door: the years 1 and 10000, and nanoseconds that are none.
@@ -164,8 +170,7 @@ async def test_bad_fields_are_named(services: Services, method: Method) -> None:
         assert path in (await refused(services, method, request)).fields
 
 
-@every_offered_method
-async def test_required_ids_are_required(services: Services, method: Method) -> None:
+async def required_ids_are_required(services: Services, method: Method) -> None:
     """Row 48: an empty request names everything that is required, at once."""
     optional = RULES[method.path].user_optional
     required = {
@@ -190,8 +195,7 @@ async def test_a_server_made_id_is_a_uuid(services: Services) -> None:
             assert list(refusal.fields) == ["job_id"]
 
 
-@every_offered_method
-async def test_bytes_that_are_no_message_are_the_callers_fault(
+async def bytes_that_are_no_message_are_the_callers_fault(
     services: Services, method: Method
 ) -> None:
     """Rows 44 and 45: no UTF-8, such as a lone surrogate's, in every string; and any garbage.
