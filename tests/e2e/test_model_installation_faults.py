@@ -49,6 +49,8 @@ INSTALLATION: dict[str, tuple[Fault, str]] = {
     "401 in a success": (RawReply(b'{"error": {"code": 401}}'), "OPENAI_API_KEY"),
     "an error in a success": (RawReply(b'{"error": {"message": "gone"}}'), "OPENAI_BASE_URL"),
 }
+MANY_WAIT = {"401", "html", "an error in a success"}
+"""With these, more jobs than one wait, and for longer than their attempts would take."""
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 WAITING = [job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_FAILED]
@@ -96,13 +98,14 @@ async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended
 ) -> None:
     fault, setting = INSTALLATION[kind]
     model.always(fault)
-    users = [f"u{n}" for n in range(9)]
+    users = [f"u{n}" for n in range(9 if kind in MANY_WAIT else 1)]
     with caplog.at_level(logging.WARNING, "hitherto"):
         waiting = await submit(services, *(talk("remember canary:heron", user=u) for u in users))
         told = await all_told(services, "MODEL_MISCONFIGURED: ", len(users))
-        # Probes go on meanwhile, more of them than a job has attempts.
-        async with asyncio.timeout(180):
-            await model.called(model.calls["chat"] + 4)
+        if kind in MANY_WAIT:
+            # Probes go on meanwhile, more of them than a job has attempts.
+            async with asyncio.timeout(180):
+                await model.called(model.calls["chat"] + 4)
         assert all(setting in job.error for job in told), told[0].error
         assert all(job.attempt <= 1 for job in told)
         # No model has read anything.
@@ -156,7 +159,7 @@ async def test_row_74_a_new_key_takes_effect_at_the_start(
         assert (await ended(services, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
 
 
-@pytest.mark.parametrize("status", [400, 403, 422])
+@pytest.mark.parametrize("status", [400, 422])
 async def test_a_refusal_of_one_request_stays_the_fault_of_its_job(
     services: Services, model: ScriptedModel, status: int
 ) -> None:
@@ -196,10 +199,11 @@ async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     model.always(fault, endpoint="embeddings")
+    many = 6 if setting == "OPENAI_API_KEY" else 2
     with caplog.at_level(logging.WARNING, "hitherto.models"):
-        for n in range(6):
+        for n in range(many):
             await learn(services, talk(f"remember canary:w{n}", conversation=f"c{n}"))
-        assert len(await memories(services)) == 6
+        assert len(await memories(services)) == many
         await until_health(services, "embedder", NOT_SERVING)
     warnings = [r.getMessage() for r in caplog.records if r.name == "hitherto.models"]
     assert len(warnings) == 1, warnings
@@ -208,7 +212,7 @@ async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_
     model.always(None, endpoint="embeddings")
     stored = "SELECT count(*) FROM memory_embeddings"
     async with asyncio.timeout(180):
-        while rows(tenant_conninfo, stored) != [(6,)]:  # noqa: ASYNC110
+        while rows(tenant_conninfo, stored) != [(many,)]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
 
