@@ -3,8 +3,8 @@ another has.
 
 One person lives through everything; three more get a copy of every row, with the same ids and with
 another word in place of theirs. Each then reads what the first read when alone in the database, and
-what one changes leaves the rows of the others as they were. All of it holds a second time with
-row-level security switched off, so that it is the statements that keep people apart.
+what one changes leaves the rows of the others as they were. Row-level security is switched off, so
+that it is the statements that keep people apart.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import difflib
 import json
 import pprint
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from psycopg import sql
@@ -104,17 +103,6 @@ TWINS = [
     Person(OTHER_HOUSE, "ana", "kolvaro"),
     Person(OTHER_HOUSE, "bo", "tindomu"),
 ]
-
-
-@dataclass(frozen=True)
-class Lives:
-    """The services, and where the rows are."""
-
-    services: Services
-    conninfo: str
-    ids: Mapping[str, str]
-    alone: Mapping[str, Any]
-    """What the first read of each request before there was anybody else."""
 
 
 def tables(conninfo: str) -> list[str]:
@@ -296,35 +284,27 @@ def theirs(conninfo: str) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
-@pytest.fixture(params=["policies", "no policies"])
-async def lives(
-    request: pytest.FixtureRequest,
-    start_services: StartServices,
-    superuser_conninfo: str,
-    tmp_path: Path,
-) -> AsyncIterator[Lives]:
-    """Four people with the same ids, with and without row-level security."""
-    if request.param == "no policies":
-        without_row_security(superuser_conninfo)
-    async with start_services(**token_settings(tmp_path)) as running:
-        ids = await live(running.as_tenant(HOUSE))
-        alone = await read(running, ANA, ids)
+async def test_row_60_equal_ids_are_nobody_elses(
+    start_services: StartServices, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    without_row_security(superuser_conninfo)
+    async with start_services(**token_settings(tmp_path)) as services:
+        house = services.as_tenant(HOUSE)
+        ids = await live(house)
+        alone = await read(services, ANA, ids)
+        assert all(WORD in repr(alone[f"{name} 0"]) for name in NAMING), alone
         multiply(superuser_conninfo)
-        yield Lives(running, superuser_conninfo, ids, alone)
-
-
-async def test_row_60_equal_ids_are_nobody_elses(lives: Lives) -> None:
-    assert all(WORD in repr(lives.alone[f"{name} 0"]) for name in NAMING), lives.alone
-    for person in (ANA, *TWINS):
-        found = await read(lives.services, person, lives.ids)
-        for name, reply in found.items():
-            assert reply == lives.alone[name], (person, name, difference(reply, lives.alone[name]))
-    before = theirs(lives.conninfo)
-    assert all(len(before[table]) >= 3 for table in ("memories", "messages", "documents", "jobs"))
-    for name, change in changes(lives.ids):
-        for reply in await call(lives.services.as_tenant(HOUSE), METHODS[name], change):
-            if reply.DESCRIPTOR.fields_by_name.get("job") and reply.job.id:
-                await ended(lives.services.as_tenant(HOUSE), reply.job.id)
-        after = theirs(lives.conninfo)
-        changed = [table for table, found in before.items() if after[table] != found]
-        assert not changed, (name, changed)
+        for person in (ANA, *TWINS):
+            for name, reply in (await read(services, person, ids)).items():
+                assert reply == alone[name], (person, name, difference(reply, alone[name]))
+        before = theirs(superuser_conninfo)
+        assert all(
+            len(before[table]) >= 3 for table in ("memories", "messages", "documents", "jobs")
+        )
+        for name, change in changes(ids):
+            for reply in await call(house, METHODS[name], change):
+                if reply.DESCRIPTOR.fields_by_name.get("job") and reply.job.id:
+                    await ended(house, reply.job.id)
+            after = theirs(superuser_conninfo)
+            changed = [table for table, found in before.items() if after[table] != found]
+            assert not changed, (name, changed)
