@@ -166,7 +166,7 @@ class TestRow55:
 
 
 _BARRIER = """
-CREATE FUNCTION hitherto.wait_at_the_barrier() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION hitherto.wait_at_the_barrier() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF current_user <> 'hitherto_removal' THEN
         PERFORM pg_advisory_xact_lock_shared(55);
@@ -195,7 +195,16 @@ async def locked(conninfo: str, number: str) -> AsyncIterator[None]:
 class TestWindows:
     """Between a look for an erased user and what is written after it. No chance, and no sleep."""
 
-    async def test_a_whole_erase_between_the_look_and_the_users_row(
+    async def test_between_a_look_and_a_write(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        await self.a_job_about_somebody_unknown_comes_after_the_erase(services, superuser_conninfo)
+        await put_up_barrier(superuser_conninfo, "jobs")
+        await self.a_job_about_somebody_unknown_is_there_before_it(services, superuser_conninfo)
+        await put_up_barrier(superuser_conninfo, "users")
+        await self.a_whole_erase_between_the_look_and_the_users_row(services, superuser_conninfo)
+
+    async def a_whole_erase_between_the_look_and_the_users_row(
         self, services: Services, superuser_conninfo: str
     ) -> None:
         """Each of these makes a user's row, and is held where it has found that it may."""
@@ -214,7 +223,6 @@ class TestWindows:
             "chooses": lambda user: choose(services, user=user, encrypt_sensitive=False),
             "begins": lambda user: update_session(services, {"here": 1}, user=user),
         }
-        await put_up_barrier(superuser_conninfo, "users")
         for name, make in making.items():
             reasons: list[str] = []
             # On a machine that is too busy the call gives up before the erase is done.
@@ -228,11 +236,10 @@ class TestWindows:
             assert reasons[-1] == "USER_ERASED", name
         assert naming(superuser_conninfo, USER) == {}
 
-    async def test_a_job_about_somebody_unknown_is_there_before_the_erase(
+    async def a_job_about_somebody_unknown_is_there_before_it(
         self, services: Services, superuser_conninfo: str
     ) -> None:
         """The erase waits for whoever has found that a job may be made, and removes the job."""
-        await put_up_barrier(superuser_conninfo, "jobs")
         for kind in JOBS:
             user = f"{USER}-{kind}"
             async with locked(superuser_conninfo, "55"):
@@ -244,12 +251,12 @@ class TestWindows:
             await erasing_
             assert naming(superuser_conninfo, user) == {}, kind
 
-    async def test_a_job_about_somebody_unknown_comes_after_the_erase(
+    async def a_job_about_somebody_unknown_comes_after_the_erase(
         self, services: Services, superuser_conninfo: str
     ) -> None:
         """The erase stands first in line, and whoever stands behind it looks again."""
         for kind in JOBS:
-            user = f"{USER}-{kind}"
+            user = f"{USER}-late-{kind}"
             key = f"hashtextextended('default' || chr(31) || '{user}', 0)"
             async with locked(superuser_conninfo, key):
                 erasing_ = asyncio.ensure_future(erase(services, user))
