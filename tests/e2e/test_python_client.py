@@ -1,4 +1,8 @@
-"""The Python client against running services: each scenario with both of its versions (G3)."""
+"""The Python client against running services (G3).
+
+The synchronous version is generated from the other. Scenarios of streams, files, pages and waiting
+run with both; those of single calls run with the asynchronous one.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +85,9 @@ async def client(
             yield found
 
 
+one_version = pytest.mark.parametrize("client", ["asynchronous"], indirect=True)
+
+
 async def test_three_lines_to_the_first_memory(client: AsyncHitherto) -> None:
     saved = await client.save_memory("ana", "Ana lives in Porto.")
     context = await client.get_context("ana", "Where does she live?")
@@ -151,6 +158,7 @@ async def test_whole_conversations_and_imports(client: AsyncHitherto) -> None:
         await client.retry_job(job)
 
 
+@one_version
 async def test_memories_are_corrected_by_hand(client: AsyncHitherto) -> None:
     memory = (
         await client.save_memory(
@@ -213,6 +221,7 @@ async def test_iterating_fetches_every_page(client: AsyncHitherto) -> None:
     assert [message async for message in client.messages("ana", "none")] == []
 
 
+@one_version
 async def test_profiles_change_key_by_key(client: AsyncHitherto) -> None:
     assert await client.get_profile("ana") is None
     facts = {"personal": {"location": "Porto", "pet": "a cat"}}
@@ -228,6 +237,7 @@ async def test_profiles_change_key_by_key(client: AsyncHitherto) -> None:
     assert len([event async for event in client.profile_history("ana")]) == 2
 
 
+@one_version
 async def test_documents(client: AsyncHitherto) -> None:
     email: DocumentInput = {
         "source_type": "gmail",
@@ -256,6 +266,7 @@ async def test_documents(client: AsyncHitherto) -> None:
     assert await client.get_document("ana", listed.id) is None
 
 
+@one_version
 async def test_sessions_and_actions(client: AsyncHitherto) -> None:
     updated = await client.update_session("ana", context={"last_message": "hi"})
     action = (
@@ -272,6 +283,7 @@ async def test_sessions_and_actions(client: AsyncHitherto) -> None:
     assert (resolved.status, resolved.result) == ("completed", {"ok": True})
 
 
+@one_version
 async def test_feedback_on_an_answer(client: AsyncHitherto) -> None:
     memory = (await client.save_memory("ana", "Ana likes short answers.")).memory
     answer: MessageInput = {
@@ -387,6 +399,7 @@ async def test_times_that_are_none_are_refused_and_long_ones_are_no_limit(
             await call()
 
 
+@one_version
 async def test_operators_see_and_steer_the_work(client: AsyncHitherto) -> None:
     await client.add("ana", SAID, conversation="c1")
     job = await client.wait_for_job(await client.end_conversation("ana", "c1"))
