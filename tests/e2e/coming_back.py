@@ -25,7 +25,6 @@ READ_TWICE = frozenset(
         "test_doubtful_memories",
         "test_search",
         "test_search_scopes",
-        "test_statuses",
         "test_terse_questions",
     }
 )
