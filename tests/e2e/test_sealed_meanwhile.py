@@ -7,7 +7,6 @@ in a posting, not as a vector.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from hitherto.v1 import job_pb2
 from hitherto_shared.encryption.failures import KeyGone
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, rows, submit, talk
 from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, contents
@@ -26,6 +25,7 @@ from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory, merged
+from tests.tenants import Tenant
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
@@ -65,30 +65,32 @@ class Held:
         )
 
 
+SERVICE_SETTINGS = ENCRYPTING
+
+
 @pytest.fixture
-async def services(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
-    async with start_services(**model_settings(model), **ENCRYPTING) as running:
-        yield running
+def services(modelled: Services) -> Services:
+    return modelled
 
 
-async def turn_on(services: Services, superuser_conninfo: str, *, off_again: bool) -> None:
+async def turn_on(services: Services, tenant_conninfo: str, *, off_again: bool) -> None:
     """Encrypt, wait until all is sealed, and stop to encrypt or not."""
-    assert HEARD in holding(dump(superuser_conninfo), [HEARD])
+    assert HEARD in holding(dump(tenant_conninfo), [HEARD])
     await choose(services, encrypt_sensitive=True)
-    await eventually(lambda: rows(superuser_conninfo, _LEFT) == [])
-    assert holding(dump(superuser_conninfo), [HEARD]) == {}
+    await eventually(lambda: rows(tenant_conninfo, _LEFT) == [])
+    assert holding(dump(tenant_conninfo), [HEARD]) == {}
     if off_again:
         await choose(services, encrypt_sensitive=False)
 
 
-def nothing_came_back(superuser_conninfo: str) -> None:
-    assert holding(dump(superuser_conninfo), [HEARD]) == {}
-    assert rows(superuser_conninfo, _SOURCE_VECTORS) == [(0,)]
+def nothing_came_back(tenant_conninfo: str) -> None:
+    assert holding(dump(tenant_conninfo), [HEARD]) == {}
+    assert rows(tenant_conninfo, _SOURCE_VECTORS) == [(0,)]
 
 
 @pytest.mark.parametrize("off_again", [False, True])
 async def test_h3_a_merge_indexes_no_words_that_were_sealed_during_its_call(
-    services: Services, model: ScriptedModel, superuser_conninfo: str, off_again: bool
+    services: Services, model: ScriptedModel, tenant_conninfo: str, off_again: bool
 ) -> None:
     held = Held()
     model.script = held.answer
@@ -97,30 +99,30 @@ async def test_h3_a_merge_indexes_no_words_that_were_sealed_during_its_call(
     held.holding = True
     begun = await ask(services, "Consolidate", tag=STYLE)
     await asyncio.wait_for(held.asked.wait(), 180)
-    await turn_on(services, superuser_conninfo, off_again=off_again)
+    await turn_on(services, tenant_conninfo, off_again=off_again)
     held.go_on.set()
     job = await ended(services, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert await contents(services) == [ONE_STYLE]
-    nothing_came_back(superuser_conninfo)
+    nothing_came_back(tenant_conninfo)
 
 
 async def test_h3_a_job_begins_anew_where_what_it_read_was_sealed_meanwhile(
-    services: Services, model: ScriptedModel, superuser_conninfo: str
+    services: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     held = Held()
     held.holding = True
     model.script = held.answer
     (job_id,) = await submit(services, talk(f"{STYLES[0]} | {HEARD}"))
     await asyncio.wait_for(held.asked.wait(), 180)
-    await turn_on(services, superuser_conninfo, off_again=True)
+    await turn_on(services, tenant_conninfo, off_again=True)
     held.go_on.set()
     job = await ended(services, job_id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     # What was spent on the first call is not lost from the bill.
     assert len(model.chat_requests) == 2
     assert await contents(services) == [STYLES[0]]
-    nothing_came_back(superuser_conninfo)
+    nothing_came_back(tenant_conninfo)
 
 
 async def test_h3_an_export_opens_what_was_sealed_while_it_began(
@@ -146,7 +148,7 @@ async def test_h3_an_export_opens_what_was_sealed_while_it_began(
 
 
 async def test_h3_a_key_that_is_made_during_an_erase_does_not_stay(
-    services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    services: Services, services_folder: Path, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key-management service that is slow lets a whole erase pass before the key is there."""
     making = UserKeys.make
@@ -159,8 +161,8 @@ async def test_h3_a_key_that_is_made_during_an_erase_does_not_stay(
     monkeypatch.setattr(UserKeys, "make", make_late)
     refusal = await refusal_of(choose(services, encrypt_sensitive=True))
     assert refusal.reason == "USER_ERASED"
-    assert key_files(tmp_path) == []
+    assert key_files(services_folder, tenant.tenant_id) == []
     monkeypatch.setattr(UserKeys, "make", making)
     assert await reinstate(services)
     await choose(services, encrypt_sensitive=True)
-    assert len(key_files(tmp_path)) == 1
+    assert len(key_files(services_folder, tenant.tenant_id)) == 1
