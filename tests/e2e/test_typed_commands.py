@@ -169,7 +169,7 @@ async def test_the_commands_of_a_block(
     async with AsyncHitherto(*addresses, token=services.token) as m:
         stage = Stage(m)
         for user in PEOPLE:
-            if user == "maren" or re.search(rf" {user}\b", block.text):
+            if re.search(rf" {user}\b", block.text) or (user == "maren" and JOB in block.text):
                 await stage.talked(user)
         if "reinstate" in block.text:
             await m.erase_user("maren")
