@@ -38,7 +38,7 @@ from tests.conftest import as_superuser, new_database
 from tests.e2e.coming_back import HELD, READ, READ_TWICE, coming_back
 from tests.e2e.lasting import Lasting
 from tests.scripted_model import ScriptedModel, canary_script
-from tests.tenants import Admitted, Tenant, credential, token_settings, without_row_security
+from tests.tenants import Admitted, Tenant, credential, token_settings
 
 if TYPE_CHECKING:
     from tests.e2e.consoles import Visitor
@@ -423,20 +423,6 @@ def services_folder(shared: Shared | None, tmp_path: Path) -> Path:
 
 
 # --- a test's own --------------------------------------------------------------------------------
-
-
-with_and_without_policies = pytest.mark.parametrize(
-    "policies", ["policies", "no policies"], indirect=True
-)
-"""Runs a test of tenants a second time without row-level security, which hides what statements
-forget."""
-
-
-@pytest.fixture
-def policies(request: pytest.FixtureRequest, superuser_conninfo: str) -> None:
-    """Row-level security in a database of a test's own: as it is, unless a test says otherwise."""
-    if getattr(request, "param", "policies") == "no policies":
-        without_row_security(superuser_conninfo)
 
 
 @pytest.fixture

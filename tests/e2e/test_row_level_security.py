@@ -96,8 +96,20 @@ def test_every_table_with_a_tenant_is_walled(superuser_conninfo: str) -> None:
         ), name
 
 
-async def test_a_role_sees_the_rows_of_its_tenant_and_without_one_none(
-    lived_in: None, conninfo: str, superuser_conninfo: str
+async def test_row_62_roles_and_pooled_connections_act_for_one_tenant(
+    services: Services, lived_in: None, conninfo: str, superuser_conninfo: str
+) -> None:
+    await a_role_sees_the_rows_of_its_tenant_and_without_one_none(conninfo, superuser_conninfo)
+    await nobody_writes_into_another_tenant(services, conninfo)
+    # Nor do many tasks at once over two connections.
+    for size in (1, 2):
+        await carries_nobody_else(
+            Database(conninfo, "hitherto_read", application="test", max_size=size)
+        )
+
+
+async def a_role_sees_the_rows_of_its_tenant_and_without_one_none(
+    conninfo: str, superuser_conninfo: str
 ) -> None:
     """What was never set is NULL, and what was reset is empty: neither may mean everything."""
     looked = filled = 0
@@ -134,9 +146,7 @@ async def tenants(connection: Connection) -> Sequence[str]:
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def test_nobody_writes_into_another_tenant(
-    services: Services, lived_in: None, conninfo: str
-) -> None:
+async def nobody_writes_into_another_tenant(services: Services, conninfo: str) -> None:
     """And a forged second tenant changes nothing for the first."""
     with psycopg.connect(
         with_role(conninfo, "hitherto_write", application="test"), autocommit=True
@@ -155,17 +165,8 @@ async def test_nobody_writes_into_another_tenant(
     assert (await ask(services, "ListJobs")).jobs
 
 
-async def test_row_62_a_pooled_connection_never_carries_another_tenant(
-    lived_in: None, conninfo: str
-) -> None:
-    """Nor do many tasks at once over two connections."""
-    for size in (1, 2):
-        await carries_nobody_else(
-            Database(conninfo, "hitherto_read", application="test", max_size=size)
-        )
-
-
 async def carries_nobody_else(database: Database) -> None:
+    """A pooled connection never carries another tenant."""
     await database.open()
     try:
 
