@@ -102,8 +102,15 @@ async def test_d10_every_scope_is_found_by_words_when_the_model_fails(
                 assert "semantic" not in result.matched_legs
 
 
-async def test_d10_other_rankings_and_contexts_degrade_too_and_heal(
+async def test_d10_without_the_model_and_after_it_has_healed(
     ana: None, modelled: Services, model: ScriptedModel
+) -> None:
+    await a_question_that_needs_no_vector_is_not_embedded(modelled, model)
+    await other_rankings_and_contexts_degrade_too_and_heal(modelled, model)
+
+
+async def other_rankings_and_contexts_degrade_too_and_heal(
+    modelled: Services, model: ScriptedModel
 ) -> None:
     model.always(StatusFault(400), endpoint="embeddings")
     for scope, ranking in product(EVERYWHERE, ("balanced", "weighted")):
@@ -217,8 +224,8 @@ async def test_d8_what_has_no_weight_is_not_looked_for(
     assert leg(found, "semantic").state == search_pb2.LEG_STATE_SKIPPED
 
 
-async def test_d10_a_question_that_needs_no_vector_is_not_embedded(
-    ana: None, modelled: Services, model: ScriptedModel
+async def a_question_that_needs_no_vector_is_not_embedded(
+    modelled: Services, model: ScriptedModel
 ) -> None:
     model.calls.clear()
     model.always(Hang(), endpoint="embeddings")
