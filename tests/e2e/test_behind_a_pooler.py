@@ -107,8 +107,8 @@ async def test_learnt_found_exported_and_erased(services: Services) -> None:
 
 
 async def test_tenants_at_once_see_their_own(pooled: Pooled) -> None:
-    """Eight tenants with the same users share two servers for each login, reading and writing."""
-    tenants = {f"Town{number}": pooled.services.as_tenant(Tenant()) for number in range(8)}
+    """Six tenants with the same users share two servers for each login, reading and writing."""
+    tenants = {f"Town{number}": pooled.services.as_tenant(Tenant()) for number in range(6)}
 
     async def live(town: str, services: Services, user: str) -> None:
         for conversation in ("c1", "c2"):
@@ -116,7 +116,7 @@ async def test_tenants_at_once_see_their_own(pooled: Pooled) -> None:
             (job,) = await insist(submit, services, said)
             state = (await insist(ended, services, job)).state
             assert state == job_pb2.JOB_STATE_SUCCEEDED
-            for _ in range(3):
+            for _ in range(2):
                 listed = await insist(memories, services, user=user)
                 found = await insist(
                     privacy.search, services, "Where does the user live?", user=user
@@ -133,7 +133,7 @@ async def test_tenants_at_once_see_their_own(pooled: Pooled) -> None:
         *(
             live(town, services, user)
             for town, services in tenants.items()
-            for user in ("ana", "ben", "eve")
+            for user in ("ana", "ben")
         )
     )
 

@@ -105,7 +105,7 @@ async def test_every_line_of_a_call_has_its_id(modelled: Services, log: Log) -> 
 async def test_a_flood_of_refused_calls_is_a_few_lines_and_their_number(
     modelled: Services, log: Log, tenant: Tenant
 ) -> None:
-    method, flood = "RetrievalService/GetMemory", 300
+    method, flood = "RetrievalService/GetMemory", 120
     sample = {"method": method, "code": "NOT_FOUND", "reason": "MEMORY_NOT_FOUND"}
 
     def counted() -> float:
