@@ -89,6 +89,12 @@ class ContextBuilder:
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
             searching = SearchRun(search, wanted.question, reads, deadline, opener)
+        else:
+            reads.only_list(
+                limit=wanted.max_memories,
+                newest_first=wanted.newest_first,
+                doubtful=wanted.question.filters.doubtful,
+            )
         self._searching = searching
         self._named = searching.names if searching else ()
         self._sections: Sections | None = None
