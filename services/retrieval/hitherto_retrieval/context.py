@@ -170,7 +170,7 @@ class ContextBuilder:
             report_sealed(opener, legs, seconds)
         key: Hashable = None
         if contexts is not None and self._searching is None and not previous:
-            key = wanted.key(zone, top, entities)
+            key = wanted.key(zone, top)
             known: UserContext | None = contexts.find(key)
             if known is not None:
                 block = fenced_again(known.block, fence_id, today, self._count_tokens)
