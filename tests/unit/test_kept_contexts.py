@@ -61,8 +61,8 @@ def listed(*numbers: int, content: str = "Tea.") -> list[Memory]:
 
 def test_a_context_is_found_again_by_its_form_its_zone_and_its_list() -> None:
     contexts = KeptContexts(ROOM)
-    contexts.keep(WANTED.key(ZONE, listed(1, 2), ()), told(listed(1, 2)))
-    assert contexts.find(WANTED.key(ZONE, listed(1, 2), ())) is not None
+    contexts.keep(WANTED.key(ZONE, listed(1, 2)), told(listed(1, 2)))
+    assert contexts.find(WANTED.key(ZONE, listed(1, 2))) is not None
     fields: Mapping[str, Any] = {
         "conversation_id": "c1",
         "max_conversations": 4,
@@ -74,32 +74,32 @@ def test_a_context_is_found_again_by_its_form_its_zone_and_its_list() -> None:
         "line_dates": True,
     }
     others = [
-        WANTED.key(ZONE, listed(2, 1), ()),
-        WANTED.key(ZONE, listed(1), ()),
-        WANTED.key(ZoneInfo("Asia/Tokyo"), listed(1, 2), ()),
+        WANTED.key(ZONE, listed(2, 1)),
+        WANTED.key(ZONE, listed(1)),
+        WANTED.key(ZoneInfo("Asia/Tokyo"), listed(1, 2)),
     ]
     for name, value in fields.items():
-        others.append(replace(WANTED, **{name: value}).key(ZONE, listed(1, 2), ()))
+        others.append(replace(WANTED, **{name: value}).key(ZONE, listed(1, 2)))
     assert [contexts.find(other) for other in others] == [None] * len(others)
 
 
 def test_few_contexts_are_kept_and_the_oldest_ones_leave() -> None:
     contexts = KeptContexts(ROOM)
-    keys = [WANTED.key(ZONE, listed(number), ()) for number in range(1, 10)]
+    keys = [WANTED.key(ZONE, listed(number)) for number in range(1, 10)]
     for number, key in enumerate(keys, 1):
         contexts.keep(key, told(listed(number)))
     found = [contexts.find(key) is not None for key in keys]
     assert found == [False] * (len(keys) - MOST_KEPT) + [True] * MOST_KEPT
     # A large one leaves room for fewer.
     large = listed(20, content="x" * (ROOM - 8 * 1024))
-    contexts.keep(WANTED.key(ZONE, large, ()), told(large))
-    assert contexts.find(WANTED.key(ZONE, large, ())) is not None
+    contexts.keep(WANTED.key(ZONE, large), told(large))
+    assert contexts.find(WANTED.key(ZONE, large)) is not None
     assert sum(contexts.find(key) is not None for key in keys) < MOST_KEPT - 1
     # One that is too large leaves the others alone.
     larger = listed(21, content="x" * ROOM)
-    contexts.keep(WANTED.key(ZONE, larger, ()), told(larger))
-    assert contexts.find(WANTED.key(ZONE, larger, ())) is None
-    assert contexts.find(WANTED.key(ZONE, large, ())) is not None
+    contexts.keep(WANTED.key(ZONE, larger), told(larger))
+    assert contexts.find(WANTED.key(ZONE, larger)) is None
+    assert contexts.find(WANTED.key(ZONE, large)) is not None
 
 
 @pytest.mark.parametrize("letter", ["e", "é", "ế", "🙂"])
@@ -126,7 +126,7 @@ def test_what_is_kept_takes_no_more_bytes_than_there_is_room_for(
             wanted = replace(WANTED, max_tokens=1_000_000 - number, **given)
             used = [replace(each, access_count=number) for each in cached]
             context_reply(found := told(used, wanted), Legs())
-            contexts.keep(wanted.key(ZONE, used, ()), found)
+            contexts.keep(wanted.key(ZONE, used), found)
 
     # Lines and bytes that are kept with the memories themselves.
     keep(KeptContexts(room))

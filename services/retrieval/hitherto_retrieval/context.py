@@ -89,6 +89,12 @@ class ContextBuilder:
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
             searching = SearchRun(search, wanted.question, reads, deadline, opener)
+        else:
+            reads.only_list(
+                limit=wanted.max_memories,
+                newest_first=wanted.newest_first,
+                doubtful=wanted.question.filters.doubtful,
+            )
         self._searching = searching
         self._named = searching.names if searching else ()
         self._sections: Sections | None = None
@@ -164,7 +170,7 @@ class ContextBuilder:
             report_sealed(opener, legs, seconds)
         key: Hashable = None
         if contexts is not None and self._searching is None and not previous:
-            key = wanted.key(zone, top, entities)
+            key = wanted.key(zone, top)
             known: UserContext | None = contexts.find(key)
             if known is not None:
                 block = fenced_again(known.block, fence_id, today, self._count_tokens)

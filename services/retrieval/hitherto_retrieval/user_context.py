@@ -32,15 +32,12 @@ class ContextRequest:
     annotate: bool
     line_dates: bool | None = None
 
-    def key(
-        self, zone: ZoneInfo, memories: Sequence[Memory], entities: Sequence[Entity]
-    ) -> Hashable:
+    def key(self, zone: ZoneInfo, memories: Sequence[Memory]) -> Hashable:
         """What a context without a question depends on besides the day and the user's snapshot.
 
         Args:
             zone: The user's time zone.
             memories: The top list.
-            entities: Those that are known, some of which only for a time.
         """
         template: str | bytes = self.template
         if self.custom_template:
@@ -57,7 +54,6 @@ class ContextRequest:
             zone.key,
             # Unlike a UUID, a number is hashed at once.
             tuple([memory.memory_id.int for memory in memories]),
-            tuple([entity.entity_id.int for entity in entities]),
         )
 
 

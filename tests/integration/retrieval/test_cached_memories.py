@@ -316,7 +316,7 @@ async def test_what_is_told_is_what_the_database_has(
 async def test_the_top_list_is_the_databases_own(reader: Database, superuser_conninfo: str) -> None:
     """D1: whatever is fresh, equal, expired or was told, and however much is wanted."""
     chance = random.Random(9)
-    compared = 0
+    compared = alone = 0
     for number, count in enumerate((0, 1, 7, 30, 90)):
         person = await Person.make(superuser_conninfo, f"user{number}", number, 8, count)
         with psycopg.connect(superuser_conninfo) as connection:
@@ -333,17 +333,27 @@ async def test_the_top_list_is_the_databases_own(reader: Database, superuser_con
                             NOW - timedelta(days=chance.randrange(5)),
                         ),
                     )
-        cached = await person.cached(reader)
+        cached, partly = await person.cached(reader), await person.cached(reader)
         for limit in (1, 2, 5, 10, 20, 50, 200):
+            state = await answer(reader, people.user(person.scope, with_usage=True))
             for fresh in {0, min(5, limit // 2)}:
-                state = await answer(reader, people.user(person.scope, with_usage=True))
-                ours = cached.top(state.usage, limit=limit, fresh=fresh)
-                theirs = memories.top(person.scope, limit=limit, fresh=fresh)
-                assert ours == await answer(reader, theirs)
-                compared += len(ours)
-            newest = cached.newest(state.usage, limit=limit)
-            assert newest == await answer(reader, memories.newest(person.scope, limit=limit))
+                theirs = await answer(reader, memories.top(person.scope, limit=limit, fresh=fresh))
+                assert cached.top(state.usage, limit=limit, fresh=fresh) == theirs
+                # Less usage is asked for where nothing but the list is told.
+                used = partly.told_of(limit=limit, fresh=fresh, newest_first=False)
+                state_of = people.user(person.scope, with_usage=True, used=used)
+                usage = (await answer(reader, state_of)).usage
+                assert partly.top(usage, limit=limit, fresh=fresh) == theirs
+                alone += used is not None
+                compared += len(theirs)
+            newest = await answer(reader, memories.newest(person.scope, limit=limit))
+            assert cached.newest(state.usage, limit=limit) == newest
+            used = partly.told_of(limit=limit, fresh=0, newest_first=True)
+            state_of = people.user(person.scope, with_usage=True, used=used)
+            usage = (await answer(reader, state_of)).usage
+            assert partly.newest(usage, limit=limit) == newest
     assert compared > 400
+    assert alone > 10
 
 
 async def test_it_ends_when_time_changes_it(reader: Database, superuser_conninfo: str) -> None:

@@ -339,6 +339,14 @@ class UnconfirmedReads:
             self.confirming = people.user(scope, with_usage=True)
         self._confirmed: UserReads | None = None
 
+    def only_list(self, *, limit: int, newest_first: bool, doubtful: bool) -> None:
+        """Ask for the usage of no memories but those that `UserReads.top` may return."""
+        if self._snapshot is not None:
+            used = self._snapshot.memories.told_of(
+                limit=limit, fresh=_fresh(limit), newest_first=newest_first, doubtful=doubtful
+            )
+            self.confirming = people.user(self.database.scope, with_usage=True, used=used)
+
     def confirmed(self, user: UserReadState, database: Reads) -> UserReads:
         """What answers: the snapshot if it has the reported state, else the database.
 

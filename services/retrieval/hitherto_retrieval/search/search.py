@@ -198,7 +198,7 @@ class SearchRun:
         relevance = Relevance(
             intent,
             model if embedded.vector is not None else "",
-            {kind: sum(lookup.weights(kind).values()) for kind in ("memory", *question.kinds)},
+            {kind: sum(lookup.weights(kind).values()) for kind in {"memory", *question.kinds}},
         )
         # The user's own name tells nothing apart.
         named = [

@@ -48,6 +48,8 @@ _BYTES_OF_A_KEY = 16
 _ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 """The origin of Postgres' microseconds."""
 _NEVER_USED = (0, None)
+_READ_ALONE = 4
+"""Of so many memories one is looked up in the time in which all are read."""
 _NAMES = [field.name for field in fields(Memory)]
 _VALUES = attrgetter(*_NAMES)
 _COUNT, _LAST = map(_NAMES.index, ("access_count", "last_accessed_at"))
@@ -145,6 +147,7 @@ class CachedMemories:
         self.until = min(ends, default=None)
         self._usage: tuple[bytes, Mapping[bytes, int]] = (b"", {})
         self._last_list: tuple[Any, list[Memory]] = (None, [])
+        self._last_told: tuple[Any, Sequence[UUID] | None] = (None, None)
 
     def __len__(self) -> int:
         return len(self._memories)
@@ -201,28 +204,53 @@ class CachedMemories:
         """
         given = (limit, fresh, doubtful, usage)
         if self._last_list[0] != given:
-            by_age, by_importance = self._orders if doubtful else self._orders_of_certain
             memories, use = self._memories, self._use_of(usage)
-            listed = [place for place in by_age[:fresh] if self._fresh[place]]
-            wanted, others = limit - len(listed), list[int]()
-            for place in by_importance:
-                # Those as important as the last of the wanted ones compete for its place.
-                if len(others) >= wanted and (
-                    not wanted
-                    or memories[place].importance < memories[others[wanted - 1]].importance
-                ):
-                    break
-                if place not in listed:
-                    others.append(place)
+            listed, others = self._competing(limit, fresh, doubtful)
 
             def rank(place: int) -> tuple[float, datetime, int]:
                 memory = memories[place]
                 return memory.importance, use(place)[1] or memory.created_at, place
 
-            listed += sorted(others, key=rank, reverse=True)[:wanted]
+            listed += sorted(others, key=rank, reverse=True)[: limit - len(listed)]
             listed.sort(key=rank, reverse=True)
             self._last_list = given, self._used(listed, usage)
         return self._last_list[1]
+
+    def _competing(self, limit: int, fresh: int, doubtful: bool) -> tuple[list[int], list[int]]:
+        """The places of those of a list that are in it as new, and of those that may be."""
+        by_age, by_importance = self._orders if doubtful else self._orders_of_certain
+        memories = self._memories
+        listed = [place for place in by_age[:fresh] if self._fresh[place]]
+        wanted, others = limit - len(listed), list[int]()
+        for place in by_importance:
+            # Those as important as the last of the wanted ones compete for its place.
+            if len(others) >= wanted and (
+                not wanted or memories[place].importance < memories[others[wanted - 1]].importance
+            ):
+                break
+            if place not in listed:
+                others.append(place)
+        return listed, others
+
+    def told_of(
+        self, *, limit: int, fresh: int, newest_first: bool, doubtful: bool = True
+    ) -> Sequence[UUID] | None:
+        """The memories whose usage `newest` or `top` looks up.
+
+        None if they are so many that the usage of all is read as quickly.
+        """
+        given = (limit, fresh, newest_first, doubtful)
+        if self._last_told[0] != given:
+            if newest_first:
+                by_age, _ = self._orders if doubtful else self._orders_of_certain
+                places = by_age[:limit]
+            else:
+                new, others = self._competing(limit, fresh, doubtful)
+                places = new + others
+            few = len(places) * _READ_ALONE <= len(self)
+            told = [self._memories[place].memory_id for place in places] if few else None
+            self._last_told = given, told
+        return self._last_told[1]
 
     def newest(self, usage: bytes, *, limit: int, doubtful: bool = True) -> list[Memory]:
         """As `memories.newest`."""

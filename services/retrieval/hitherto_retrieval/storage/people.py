@@ -9,24 +9,30 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.database.arrays import Texts
+from hitherto_shared.database.arrays import Texts, Uuids
 from hitherto_shared.models import Entity, Preference, Profile, Scope
 from hitherto_shared.text.bm25 import Statistics
 from hitherto_shared.text.normalise import fold
 
 # Always one row: unknown users need the active model as well. A search also asks whom its question
-# names, and a read with a snapshot for the usage of all memories: one packed value, because
-# hundreds of rows would cost more than the rest of the read.
+# names, and a read with a snapshot for the usage of memories, of all or of those that its list may
+# hold: one packed value, because hundreds of rows would cost more than the rest of the read.
 _USER = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
        u.encrypt_sensitive IS NOT NULL, coalesce(u.revision, 0), now(),
        CASE WHEN %(with_usage)s THEN
        (SELECT string_agg(uuid_send(a.memory_id) || int8send(a.access_count)
-                          || timestamptz_send(a.last_accessed_at),
-                          ''::bytea ORDER BY a.memory_id)
-        FROM memory_access AS a
-        WHERE a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s) END,
+                          || timestamptz_send(a.last_accessed_at), ''::bytea)
+        FROM (SELECT memory_id, access_count, last_accessed_at
+              FROM memory_access
+              WHERE %(used)s::uuid[] IS NULL
+                AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+              UNION ALL
+              SELECT memory_id, access_count, last_accessed_at
+              FROM memory_access
+              WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                AND memory_id = ANY(%(used)s)) AS a) END,
        CASE WHEN %(named)s::text[] IS NOT NULL THEN
        (SELECT jsonb_agg(jsonb_build_array(
                    named.entity_id, named.name, named.type, named.mention_count, named.aliases,
@@ -147,9 +153,9 @@ class UserReadState:
     be sealed, because encryption was never decided on. `revision` changes whenever something
     changes that a snapshot may hold; `at` is the database's clock.
 
-    `usage` is how often memories were returned, and when last, as `cached_memories` reads it.
-    `entities` are those that a question names, the most mentioned first, and `own_name` is the
-    user's name, if an unsealed profile has it. All three are empty unless they were asked for.
+    `usage` is how often memories were returned, and when last, as `cached_memories` reads it, in no
+    order. `entities` are those that a question names, the most mentioned first, and `own_name` is
+    the user's name, if an unsealed profile has it. All three are empty unless they were asked for.
     """
 
     known: bool
@@ -167,13 +173,18 @@ class UserReadState:
 
 
 def user(
-    scope: Scope, *, with_usage: bool = False, named: Sequence[str] | None = None
+    scope: Scope,
+    *,
+    with_usage: bool = False,
+    used: Sequence[UUID] | None = None,
+    named: Sequence[str] | None = None,
 ) -> Statement[UserReadState]:
     """The user's switches and index statistics, and the active model.
 
     Args:
         scope: The user.
         with_usage: Whether to read how memories were used.
+        used: Which memories; None: all.
         named: Names of entities in a question; None if there is none.
     """
 
@@ -195,7 +206,9 @@ def user(
         )
 
     names = None if named is None else Texts(named)
-    return Statement(_USER, scope.bind(with_usage=with_usage, named=names), read)
+    memory_ids = None if used is None else Uuids(used)
+    values = scope.bind(with_usage=with_usage, used=memory_ids, named=names)
+    return Statement(_USER, values, read)
 
 
 def revisions(tenant_id: str, user_ids: Sequence[str]) -> Statement[dict[str, int]]:
