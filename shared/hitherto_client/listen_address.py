@@ -54,6 +54,20 @@ def listen_address(text: str) -> ListenAddress:
     return ListenAddress(host.strip("[]"), int(port))
 
 
+def proxy_address(text: str) -> str:
+    """The address of a proxy, or the network that it is in.
+
+    Raises:
+        ListenRefused: It is none.
+    """
+    try:
+        return str(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        raise ListenRefused(
+            "--proxy should be an IP address or a network, such as 10.0.0.7 or 10.0.0.0/24"
+        ) from None
+
+
 def check_openness(
     address: ListenAddress, *, tls: bool, allow_http: bool, local: bool, public: tuple[str, ...]
 ) -> None:

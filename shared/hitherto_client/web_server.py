@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 
 import h11
 import uvicorn
@@ -83,12 +84,14 @@ def web_server_config(
     certificate_file: str | None = None,
     key_file: str | None = None,
     *,
+    proxies: Sequence[str] = (),
     has_own_log: bool = False,
 ) -> uvicorn.Config:
     """What serves an application.
 
-    `has_own_log` tells that the process has configured logging; else the server writes what goes
-    wrong, for people. TLS needs both files, in PEM format.
+    What `proxies`, and those on this machine, say of a request is believed: who sent it, and
+    whether it came over TLS. `has_own_log` tells that the process has configured logging; else the
+    server writes what goes wrong, for people. TLS needs both files, in PEM format.
     """
     return uvicorn.Config(
         app,
@@ -101,6 +104,7 @@ def web_server_config(
         # Addresses name people.
         access_log=False,
         server_header=False,
+        forwarded_allow_ips=["127.0.0.1", "::1", *proxies],
         ssl_certfile=certificate_file,
         ssl_keyfile=key_file,
         timeout_graceful_shutdown=DRAIN_SECONDS,

@@ -432,3 +432,18 @@ async def test_what_is_wrong_behind_a_pooler_is_named(
             code, found, _ = await examined(capsys)
         assert (code, found["database"].state) == (1, "fault"), remedy
         assert remedy in f"{found['database'].told} {found['database'].remedy}"
+
+
+async def test_a_table_that_no_login_may_use_is_named(
+    installation: Installation, superuser_conninfo: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dump that was restored without privileges: no migration grants them again."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute(
+            "REVOKE ALL ON hitherto.memories, hitherto.webhooks FROM"
+            " hitherto_read, hitherto_write, hitherto_maintenance, hitherto_removal"
+        )
+    code, found, _ = await examined(capsys)
+    assert (code, found["roles"].state) == (1, "fault")
+    assert "the table memories and 1 more" in found["roles"].told
+    assert "without --no-privileges" in found["roles"].remedy

@@ -102,6 +102,37 @@ async def test_row_64_only_a_certificate_of_the_named_authority_opens_the_door(
         assert await asyncio.to_thread(asked)
 
 
+async def test_a_renewed_certificate_is_used_without_a_restart(
+    conninfo: str, tmp_path: Path, ours: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs, service = Authority(tmp_path, "theirs", hours=3), ours.pair("service")
+    clients = tmp_path / "clients.pem"
+    clients.write_bytes(ours.file.read_bytes())
+    given = settings(conninfo, tmp_path, service, clients)
+    callers = {each: each.pair(f"caller {each.file.stem}") for each in (ours, theirs)}
+    async with retrieval_process.running(given, conninfo) as server:
+
+        async def trusting(authority: Authority) -> grpc.StatusCode:
+            showing_it = showing(authority.file, callers[authority])
+            return await answered(grpc.aio.secure_channel(f"127.0.0.1:{server.port}", showing_it))
+
+        assert await trusting(ours) is grpc.StatusCode.OK
+        renewed = theirs.pair("renewed", hours=2)
+        # Between the two, the certificate is not that of the key.
+        renewed.certificate.replace(service.certificate)
+        assert await trusting(ours) is grpc.StatusCode.OK
+        assert "what replaced a file for TLS is not used" in caplog.text
+        assert "HITHERTO_TLS_KEY_FILE" in caplog.text
+        renewed.key.replace(service.key)
+        clients.write_bytes(theirs.file.read_bytes())
+        assert await trusting(theirs) is grpc.StatusCode.OK
+        assert await trusting(ours) is grpc.StatusCode.UNAVAILABLE
+        expiry = REGISTRY.get_sample_value(
+            "hitherto_tls_certificate_expiry_timestamp_seconds", {"file": "server"}
+        )
+        assert (expiry or 0) - time.time() > 3_600
+
+
 async def test_tls(conninfo: str, tmp_path: Path, ours: Authority) -> None:
     """For any caller; in clear, and for who does not trust the service, nothing is answered."""
     given = settings(

@@ -13,6 +13,7 @@ import pytest
 from psycopg import sql
 
 from hitherto_shared.database.bootstrap import bootstrap
+from hitherto_shared.database.connect import LOGINS
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import MigrationError, migrate, schema_state, script
 from hitherto_shared.database.migration_files import BASELINE, Migration, all_migrations
@@ -177,3 +178,19 @@ def test_check_lists_what_is_pending(conninfo: str, superuser_conninfo: str) -> 
         connection.execute("DELETE FROM schema_migrations WHERE name >= %s", [NEWEST])
     checked = command(conninfo, "--check")
     assert (checked.returncode, checked.stdout.strip()) == (1, all_migrations()[-1].name)
+
+
+def test_a_dump_that_was_restored_without_privileges_is_not_up_to_date(
+    superuser_conninfo: str, conninfo: str
+) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        for login in LOGINS:
+            connection.execute(
+                sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA hitherto FROM {}").format(
+                    sql.Identifier(login)
+                )
+            )
+    done = command(conninfo)
+    assert done.returncode == 1, done.stdout
+    assert "up to date" not in done.stdout
+    assert "without --no-privileges" in done.stderr

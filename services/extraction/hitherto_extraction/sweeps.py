@@ -7,23 +7,23 @@ turned encryption on, charge the embedding of queries, analyse tables that have 
 expired idempotency keys, unusable replies, working memory and documents, and words that an
 interrupted call left in a keyword index.
 
-APScheduler starts duties at their time, and decides nothing else. Each cron line wakes all replicas
-at its times; so does a short interval, because the times are those of the database's clock and this
-machine's may be wrong, and because a slot may have been missed. `upkeep.schedules` decides which
-replica runs a slot.
+APScheduler wakes all replicas at the times of each cron line, and decides nothing else; so does a
+short interval, because the times are those of the database's clock and this machine's may be wrong,
+and because a slot may have been missed. `upkeep.schedules` decides which replica runs a slot.
+Intervals are measured by the monotonic clock: APScheduler waits for times of the machine's clock,
+and one that is set back by an hour would keep everything waiting for an hour.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.interval import IntervalTrigger
 
 from hitherto_extraction.documents.ingest import delete_expired
 from hitherto_extraction.intake import Intake
@@ -179,51 +179,56 @@ class Scheduler:
         """Wake `schedules` at their slots, and each duty at its interval in seconds."""
         self._schedules = schedules
         self._at_intervals = at_intervals
-        self._scheduler = AsyncIOScheduler(
-            timezone=UTC,
-            # A tick that comes late still counts; several missed ones count once. The second
-            # instance ends at once (`_one_at_a_time`): without it, APScheduler would warn at every
-            # interval for as long as a duty takes.
-            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 2},
+        self._slot_begins = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        # A tick that comes late still counts; several missed ones count once.
+        self._ticks = AsyncIOScheduler(
+            timezone=UTC, job_defaults={"misfire_grace_time": None, "coalesce": True}
         )
 
     def start(self) -> None:
         """Start; a missed slot runs at once."""
-        self._scheduler.add_job(
-            _one_at_a_time(self.tick),
-            IntervalTrigger(seconds=_LOOK_SECONDS),
-            next_run_time=datetime.now(UTC),
-        )
         for schedule in self._schedules.all:
             if schedule.cron is not None:
-                self._scheduler.add_job(_one_at_a_time(self.tick), schedule.cron.trigger)
-        for seconds, duty in self._at_intervals:
-            self._scheduler.add_job(_one_at_a_time(duty), IntervalTrigger(seconds=seconds))
-        self._scheduler.start()
+                self._ticks.add_job(self._wake, schedule.cron.trigger)
+        self._ticks.start()
+        works = [self._look(), *(_repeat(seconds, duty) for seconds, duty in self._at_intervals)]
+        self._tasks = [asyncio.create_task(work, name="duty") for work in works]
 
     def stop(self) -> None:
-        """Start nothing more."""
-        self._scheduler.shutdown(wait=False)
+        """Start nothing more, and give up what runs: it is repeated by another process."""
+        self._ticks.shutdown(wait=False)
+        for task in self._tasks:
+            task.cancel()
 
     async def tick(self) -> None:
         """Let the schedules check their slots."""
         with faults.Tolerated(logger, "schedules are checked again later"):
             await self._schedules.tick()
 
+    async def _wake(self) -> None:
+        self._slot_begins.set()
 
-def _one_at_a_time(duty: Work) -> Callable[[], Coroutine[None, None, None]]:
-    """Run `duty` unless it still runs; APScheduler would log a cancellation as a failure."""
-    running = False
+    async def _look(self) -> None:
+        """Check the slots now, whenever one begins by this machine's clock, and in between."""
+        while True:
+            self._slot_begins.clear()
+            await _attempt(self.tick)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._slot_begins.wait()
 
-    async def run() -> None:
-        nonlocal running
-        if running:
-            return
-        running = True
-        try:
-            with suppress(asyncio.CancelledError):
-                await duty()
-        finally:
-            running = False
 
-    return run
+async def _repeat(seconds: float, duty: Work) -> None:
+    """Run a duty at its interval, which a change of the machine's clock makes no longer."""
+    while True:
+        await asyncio.sleep(seconds)
+        await _attempt(duty)
+
+
+async def _attempt(duty: Work) -> None:
+    """Run a duty; a defect of it ends neither its repetition nor another duty."""
+    try:
+        await duty()
+    except Exception:
+        logger.exception("a duty failed, and is repeated later")

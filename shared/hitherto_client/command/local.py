@@ -84,7 +84,10 @@ COMMANDS = (
             "FILE",
         ),
         Argument(
-            "--data-dir", "its data folder (default: demo in the data folder)", "DIR", type=Path
+            "--data-dir",
+            "its data folder (default: demo in the default data folder)",
+            "DIR",
+            type=Path,
         ),
         run=_demo,
         local=True,

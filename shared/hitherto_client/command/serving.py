@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from hitherto_client.listen_address import (
     ListenRefused,
     check_openness,
     listen_address,
+    proxy_address,
 )
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, anthropic_tools, openai_tools
 
@@ -93,10 +94,12 @@ def serve(
     make: Callable[[], ASGIApp],
     output: Output,
     told: str,
+    proxies: Sequence[str] = (),
 ) -> int:
     """Serve until Ctrl-C, or say why not; the exit code.
 
-    `make` makes what is served, once the address is held. In `told`, `{}` stands for the URL.
+    `make` makes what is served, once the address is held. In `told`, `{}` stands for the URL. What
+    `proxies` say of a request is believed.
     """
     import uvicorn  # noqa: PLC0415 - an extra
 
@@ -109,7 +112,9 @@ def serve(
         except OSError as error:
             output.error(_refusal(error, host, port))
             return FAILED
-        config = web_server_config(make(), host, port, options.tls_certificate, options.tls_key)
+        config = web_server_config(
+            make(), host, port, options.tls_certificate, options.tls_key, proxies=proxies
+        )
         scheme = "https" if options.tls_certificate else "http"
         at = f"{scheme}://{_bracketed(host)}:{listening[0].getsockname()[1]}"
         output.note(told.format(at))
@@ -171,6 +176,10 @@ def _console(options: argparse.Namespace, output: Output) -> int:
     if options.user and not options.local:
         raise UsageError("--user needs --local")
     address = address_to_serve(options, options.listen, local=options.local)
+    try:
+        proxies = [proxy_address(each) for each in options.proxy]
+    except ListenRefused as error:
+        raise UsageError(str(error)) from None
     target = ConsoleTarget(
         options.retrieval,
         options.extraction,
@@ -186,7 +195,7 @@ def _console(options: argparse.Namespace, output: Output) -> int:
         except (OSError, ValueError) as error:
             raise UsageError(f"--sessions cannot be used: {error}") from None
 
-    return serve(options, address, app, output, "the console: {}")
+    return serve(options, address, app, output, "the console: {}", proxies)
 
 
 CONSOLE = (
@@ -208,6 +217,12 @@ CONSOLE = (
         Argument("--user", "with --local: show this user only", "USER", default=""),
         *OF_SERVERS,
         ALLOW_HTTP,
+        Repeated(
+            "--proxy",
+            "address or network of a proxy on another machine, whose X-Forwarded-Proto and"
+            " X-Forwarded-For are believed",
+            "ADDRESS",
+        ),
         Argument(
             "--sessions",
             "keep sessions in this directory, sealed, so that they outlive a restart and several"

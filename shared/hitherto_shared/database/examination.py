@@ -29,7 +29,12 @@ from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgres
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.lasting import vanishes, would_vanish
-from hitherto_shared.database.logins import LoginTooStrong, passwords_for, require_no_more
+from hitherto_shared.database.logins import (
+    LoginTooStrong,
+    passwords_for,
+    require_no_more,
+    ungranted,
+)
 from hitherto_shared.database.migrate import COMMAND, MigrationError, schema_state
 
 State = Literal["ok", "note", "fault"]
@@ -170,6 +175,12 @@ def _examined(
         return
     # It may read the most.
     conninfo = dict(logins).get("hitherto_maintenance", logins[0][1])
+    with connected(conninfo) as connection:
+        lost = ungranted(connection)
+    if lost is not None:
+        told, _, remedy = lost.partition(": ")
+        yield Diagnosis("roles", "fault", told, remedy)
+        return
     schema = _schema(conninfo)
     yield schema
     yield roles

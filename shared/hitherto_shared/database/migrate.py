@@ -51,7 +51,12 @@ from hitherto_shared.database.distribution import (
     undistributed,
 )
 from hitherto_shared.database.faults import described
-from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, refused
+from hitherto_shared.database.logins import (
+    PASSWORD_VARIABLES,
+    passwords_for,
+    refused,
+    ungranted,
+)
 from hitherto_shared.database.migration_files import BASELINE, Migration, all_migrations
 
 logger = logging.getLogger("hitherto.migrate")
@@ -331,6 +336,8 @@ def main() -> None:
             done = "\n".join(f"applied {name}" for name in names) or _up_to_date(newer)
             with connected(conninfo) as connection:
                 together = is_together(connection)
+                if (lost := ungranted(connection)) is not None:
+                    raise MigrationError(lost)
         shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")

@@ -168,20 +168,69 @@ def tls_credentials(settings: SharedSettings) -> grpc.ServerCredentials | None:
     Raises:
         ValueError: A file cannot be used; the message names its variable.
     """
-    key_file = settings.tls_key_file
-    certificate_file = settings.tls_certificate_file
-    if key_file is None or certificate_file is None:
+    if settings.tls_key_file is None or settings.tls_certificate_file is None:
         return None
-    clients = settings.tls_client_ca_file
-    with named_by("HITHERTO_TLS_KEY_FILE"), open_private(key_file) as file:
-        key = file.read()
-    pair = (key, _certificates(certificate_file, _CERTIFICATE_FILE, "server"))
-    with named_by("HITHERTO_TLS_KEY_FILE"):
-        _check_key(*pair)
-    authority = _certificates(clients, _CLIENT_CA_FILE, "client_ca") if clients else None
+    authority = settings.tls_client_ca_file
+    files = _TlsFiles(settings.tls_key_file, settings.tls_certificate_file, authority)
+    first = files.read()
     for told in expired_certificates(settings):
-        logger.warning("%s; renew it and restart the service", told)
-    return grpc.ssl_server_credentials([pair], authority, authority is not None)
+        logger.warning("%s; renew it", told)
+    return grpc.dynamic_ssl_server_credentials(
+        first,
+        files.read_if_replaced,  # type: ignore[arg-type] # None is allowed: nothing is new
+        authority is not None,
+    )
+
+
+class _TlsFiles:
+    """The files for TLS: after one of them was replaced, new connections use what is there."""
+
+    def __init__(self, key: Path, certificate: Path, authority: Path | None) -> None:
+        self._key, self._certificate, self._authority = key, certificate, authority
+        self._stamps = self._stamp()
+
+    def read(self) -> grpc.ServerCertificateConfiguration:
+        """What they hold.
+
+        Raises:
+            ValueError: One cannot be used; the message names its variable.
+        """
+        with named_by("HITHERTO_TLS_KEY_FILE"), open_private(self._key) as file:
+            key = file.read()
+        pair = (key, _certificates(self._certificate, _CERTIFICATE_FILE, "server"))
+        with named_by("HITHERTO_TLS_KEY_FILE"):
+            _check_key(*pair)
+        authority = None
+        if self._authority is not None:
+            authority = _certificates(self._authority, _CLIENT_CA_FILE, "client_ca")
+        return grpc.ssl_server_certificate_configuration([pair], authority)
+
+    def read_if_replaced(self) -> grpc.ServerCertificateConfiguration | None:
+        """What they hold, if that is new and can be used; gRPC asks for each new connection."""
+        found = self._stamp()
+        if found == self._stamps:
+            return None
+        # Once for each change: the key is often written after the certificate.
+        self._stamps = found
+        try:
+            return self.read()
+        except (OSError, ValueError) as error:
+            logger.warning("what replaced a file for TLS is not used: %s", error)
+            return None
+
+    def _stamp(self) -> tuple[object, ...]:
+        """What changes when a file is replaced or written."""
+        return tuple(map(_stamp, (self._key, self._certificate, self._authority)))
+
+
+def _stamp(path: Path | None) -> tuple[int, ...] | None:
+    if path is None:
+        return None
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def expired_certificates(settings: SharedSettings) -> Iterator[str]:

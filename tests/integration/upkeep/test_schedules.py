@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 
+import apscheduler.schedulers.base
+import apscheduler.triggers.interval
 import psycopg
 import pytest
 
@@ -272,3 +274,36 @@ async def test_a_database_that_is_away_is_waited_out(stage: Stage, conninfo: str
     finally:
         await gone.close()
     assert await stage.value("SELECT count(*) FROM schedule_runs") == 0
+
+
+async def test_a_clock_that_is_set_back_delays_no_duty(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row 41: a machine that begins with a wrong clock and then learns the time."""
+
+    class Hasty(datetime):
+        ahead = timedelta(hours=3)
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + cls.ahead
+
+    monkeypatch.setattr(apscheduler.schedulers.base, "datetime", Hasty)
+    monkeypatch.setattr(apscheduler.triggers.interval, "datetime", Hasty)
+    begun = 0
+    again = asyncio.Event()
+
+    async def duty() -> None:
+        nonlocal begun
+        begun += 1
+        Hasty.ahead = timedelta()
+        if begun > 2:
+            again.set()
+
+    scheduler = Scheduler(replica(stage, {}), [(0.05, duty)])
+    scheduler.start()
+    try:
+        async with asyncio.timeout(BOUND):
+            await again.wait()
+    finally:
+        scheduler.stop()

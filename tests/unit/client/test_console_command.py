@@ -26,6 +26,8 @@ def test_what_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
         ("--listen 0.0.0.0:80 --allow-http", "--public-host"),
         ("--listen 10.0.0.1:80 --allow-http --local", "loopback only"),
         ("--tls-key key.pem", "belong together"),
+        ("--proxy everybody", "--proxy should be an IP address or a network"),
+        ("--proxy *", "--proxy should be an IP address or a network"),
         ("--user ana", "--user needs --local"),
         ("--api-key secret", "leave out --api-key"),
     ]:
@@ -58,6 +60,8 @@ def test_it_serves_until_it_is_interrupted() -> None:
         "console",
         "--listen",
         "127.0.0.1:0",
+        "--proxy",
+        "127.0.0.64/26",
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -71,11 +75,21 @@ def test_it_serves_until_it_is_interrupted() -> None:
             assert httpx2.get(f"{url}/health", timeout=180, trust_env=False).text == "ok\n"
             page = httpx2.get(f"{url}/memories?user=ana", timeout=180, trust_env=False)
             assert page.status_code == 303
+            for proxy, believed in [("127.0.0.70", True), ("127.0.0.2", False)]:
+                assert ("Secure" in _cookie_by(proxy, url)) is believed, proxy
         finally:
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=180)
     assert "ana" not in err
     assert "Traceback" not in err
+
+
+def _cookie_by(proxy: str, url: str) -> str:
+    """The cookie of the sign-in form, asked for by a proxy with TLS at this address."""
+    way = httpx2.HTTPTransport(local_address=proxy)
+    with httpx2.Client(transport=way, timeout=180, trust_env=False) as http:
+        asked = http.get(f"{url}/sign-in", headers={"x-forwarded-proto": "https"})
+    return asked.headers["set-cookie"]
 
 
 def test_a_taken_address_is_not_said_to_be_served(capsys: pytest.CaptureFixture[str]) -> None:
