@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -25,6 +25,7 @@ CLUSTER = os.environ.get("TEST_CITUS", "")
 _NODES = """
 SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' ORDER BY groupid
 """
+ROOT = Path(__file__).parents[1]
 MIGRATE = Path(sys.executable).with_name("hitherto-migrate")
 
 
@@ -62,9 +63,19 @@ def cluster_database() -> Iterator[str]:
 
 def migrating(conninfo: str, *options: str) -> subprocess.CompletedProcess[str]:
     """What `hitherto-migrate` does with a database."""
+    return _done([MIGRATE, *options], conninfo)
+
+
+def checked(conninfo: str) -> subprocess.CompletedProcess[str]:
+    """What `make check-citus` says of a database."""
+    return _done([sys.executable, "-m", "tools.citus"], conninfo)
+
+
+def _done(command: Sequence[str | Path], conninfo: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [MIGRATE, *options],
+        command,
         env={**os.environ, "DATABASE_URL": conninfo},
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,

@@ -28,7 +28,7 @@ from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database import pipeline_connection
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from tests.cluster import cluster_database, migrating
+from tests.cluster import checked, cluster_database, migrating
 from tests.conftest import as_superuser, new_database
 from tests.e2e.conftest import both_services, model_settings
 from tests.e2e.receiver import Receiver
@@ -472,6 +472,12 @@ async def test_users_lie_on_the_nodes(lives: Lives) -> None:
     assert empty is not None
     again = migrating(lives.administrator)
     assert (again.returncode, again.stdout) == (0, "the database is up to date\n"), again.stderr
+
+
+async def test_every_statement_goes_where_it_is_known_to(lives: Lives) -> None:
+    """What waits for all shards, the loss of any node holds up: `make check-citus`."""
+    done = checked(lives.administrator)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 async def test_no_replica_is_read_beside_a_cluster(

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
+from hitherto_shared.database.connect import service_passwords
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.conftest import as_superuser, new_database
 from tools.citus import __main__ as command
@@ -118,6 +120,13 @@ def test_a_statement_that_leaves_its_shard_is_found(changed: psycopg.Connection)
             ServiceStatement(
                 "f", "UPDATE memories AS m SET type = CASE m.type WHEN 'fact' THEN 'goal' END", True
             ),
+            ServiceStatement(
+                "h",
+                "INSERT INTO memory_embeddings (tenant_id, user_id, model) SELECT m.tenant_id,"
+                " m.user_id, k.model FROM memories AS m JOIN embedding_models AS k ON k.active"
+                f" WHERE m.{of_user}",
+                False,
+            ),
             ServiceStatement("g", "UPDATE jobs SET kind = CASE kind WHEN 'a' THEN 'b' END", True),
         ],
         plan,
@@ -127,6 +136,7 @@ def test_a_statement_that_leaves_its_shard_is_found(changed: psycopg.Connection)
         "b": "updates by random",
         "c": "joins jobs of the coordinator",
         "f": "compares by CASE column WHEN",
+        "h": "inserts by embedding_models",
     }
 
 
@@ -181,6 +191,18 @@ def test_the_command_plans_every_statement(
         assert words in said
     (count,) = re.findall(r"^(\d+) statements, \d+ across users$", said, re.MULTILINE)
     assert int(count) > 500
+
+
+def test_the_command_logs_in_with_the_passwords_of_the_services(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are the environment's, as for `hitherto-migrate`, or follow from DATABASE_URL."""
+    administrator = "postgresql://admin:a@localhost/hitherto"
+    monkeypatch.setenv("HITHERTO_RETRIEVAL_PASSWORD", "r")
+    monkeypatch.delenv("HITHERTO_EXTRACTION_PASSWORD", raising=False)
+    parts = [conninfo_to_dict(each) for each in command.conninfos_of_logins(administrator)]
+    passwords = {each["user"]: each["password"] for each in parts}
+    assert passwords == {**service_passwords(administrator), "hitherto_read": "r"}
 
 
 def test_nothing_is_distributed_twice() -> None:

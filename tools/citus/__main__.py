@@ -9,7 +9,8 @@ from contextlib import ExitStack
 
 import psycopg
 
-from hitherto_shared.database.connect import LOGINS, with_role
+from hitherto_shared.database.connect import logging_in, with_role
+from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for
 from tools.citus.routes import Route, ServiceStatement, obstacles, route, service_statements
 from tools.citus.schema_rules import (
     Distribution,
@@ -29,9 +30,8 @@ storage/upkeep._ARCHIVE storage/users._LOCK
 """.split()
 """What goes to the user's shard in more than one step, with the results in between."""
 _TO_ALL_SHARDS = """
-corpora/documents._WRITE corpora/memories._WRITE corpora/memories._WRITE_SOURCES
-corpora/messages._WRITE corpora/summaries._WRITE storage/imported._TELL
-storage/imported._TELL_PROFILE storage/sealing._FIND_USERS database/examination._ENCRYPTING
+storage/imported._TELL storage/imported._TELL_PROFILE storage/sealing._FIND_USERS
+database/examination._ENCRYPTING
 """.split()
 """What all shards are asked, of which one or few have anything to do."""
 _NOT_ASKED = """
@@ -73,14 +73,8 @@ def _routed(connection: psycopg.Connection, plan: Distribution, url: str) -> int
     wrong = 0
     with ExitStack() as stack:
         logins = [
-            stack.enter_context(
-                psycopg.connect(
-                    with_role(url, role, application="check-citus"),
-                    autocommit=True,
-                    prepare_threshold=None,
-                )
-            )
-            for role in LOGINS
+            stack.enter_context(psycopg.connect(conninfo, autocommit=True, prepare_threshold=None))
+            for conninfo in conninfos_of_logins(url)
         ]
         for statement in service_statements(connection, plan):
             to = _route_of_login(logins, statement, plan)
@@ -100,6 +94,16 @@ def _routed(connection: psycopg.Connection, plan: Distribution, url: str) -> int
             )
     print(f"{wrong} statements are refused, or leave the shard of their user unexpectedly")
     return 1 if wrong else 0
+
+
+def conninfos_of_logins(url: str) -> list[str]:
+    """The services' logins, with the passwords that `hitherto-migrate` gives them."""
+    retrieval, extraction = (os.environ.get(name) or None for name in PASSWORD_VARIABLES)
+    passwords = passwords_for(url, retrieval=retrieval, extraction=extraction)
+    return [
+        with_role(logging_in(url, role, password), role, application="check-citus")
+        for role, password in passwords.items()
+    ]
 
 
 def _route_of_login(

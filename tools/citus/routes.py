@@ -15,7 +15,7 @@ from psycopg import sql
 
 from hitherto_extraction.restoring.tables import COMPUTED, IMPORTED
 from hitherto_extraction.storage.sealing import CLEAR, changed_columns
-from hitherto_shared.database.distribution import LOCAL
+from hitherto_shared.database.distribution import LOCAL, REFERENCE
 from tools.citus.schema_rules import Distribution, hidden_reads
 from tools.tree.scope_of_statements import ACROSS_USERS, blocks, references
 from tools.tree.scope_of_statements import statements as constants
@@ -216,11 +216,14 @@ def obstacles(
     """Statements that Citus would not run, or not send to their user's one shard, and why.
 
     Of those across users, only the ones that nodes would not understand: Citus writes `CASE column
-    WHEN` anew, and may lose what it compares with.
+    WHEN` anew, and may lose what it compares with. An INSERT that reads a table which every node
+    has, it sends to all shards.
     """
     volatile = {name for (name,) in connection.execute(_VOLATILE).fetchall()}
     hidden = hidden_reads(connection, plan)
-    known: dict[str, set[str]] = {name: set() for name in (*plan.distributed, *LOCAL, *hidden)}
+    known: dict[str, set[str]] = {
+        name: set() for name in (*plan.distributed, *REFERENCE, *LOCAL, *hidden)
+    }
     found = {}
     for statement in statements:
         text = " ".join(statement.text.split())
@@ -233,6 +236,8 @@ def obstacles(
         named = {table for block in blocks(text) for table, _ in references(block, known)}
         if through := (named | called) & hidden:
             found[statement.name] = f"reads through {', '.join(sorted(through))}"
+        elif text.startswith("INSERT") and named & set(REFERENCE) and named - set(REFERENCE):
+            found[statement.name] = f"inserts by {', '.join(sorted(named & set(REFERENCE)))}"
         elif named & LOCAL and named - LOCAL:
             found[statement.name] = f"joins {', '.join(sorted(named & LOCAL))} of the coordinator"
         elif changed and called & volatile:

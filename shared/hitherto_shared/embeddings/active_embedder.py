@@ -66,6 +66,12 @@ async def active_model(connection: Connection) -> tuple[str, int] | None:
     return (row[0], row[1]) if row else None
 
 
+async def registered_length(connection: Connection, model: str) -> int | None:
+    """The length of a model's vectors; None if the model is unknown."""
+    length = await connection.fetch_value(_DIMENSIONS, {"model": model})
+    return None if length is None else int(length)
+
+
 async def register_model(connection: Connection, model: str, dimensions: int) -> int:
     """Register a model with the length of its vectors. The role is hitherto_maintenance.
 
@@ -74,7 +80,8 @@ async def register_model(connection: Connection, model: str, dimensions: int) ->
     """
     values = {"model": model, "dimensions": dimensions}
     await connection.execute(_REGISTER, values)
-    registered = int(await connection.fetch_value(_DIMENSIONS, values))
+    registered = await registered_length(connection, model)
+    assert registered is not None
     if registered == dimensions or await connection.fetch_value(_HAS_VECTORS, values):
         return registered
     await connection.execute(_CORRECT_LENGTH, values)

@@ -204,6 +204,15 @@ async def test_a_vector_of_an_unknown_model_is_passed_over(stage: Stage) -> None
     assert await states(stage) == {corpus: ["pending"] for corpus in TABLES}
 
 
+async def test_a_vector_of_another_length_is_passed_over(stage: Stage) -> None:
+    """The registered length was corrected while texts were embedded with the earlier one."""
+    await one_of_each(stage)
+    async with stage.maintenance.connection() as connection:
+        await register_model(connection, NEW, 32)
+    assert await Backfill(stage.maintenance, Interrupted(nothing, NEW)).run() == 0
+    assert await vectors(stage) == NONE
+
+
 async def test_a_new_model_is_expected_by_every_text_and_the_old_one_again(stage: Stage) -> None:
     """C7: the switch and the way back leave no text in a state that is not so."""
     await one_of_each(stage)

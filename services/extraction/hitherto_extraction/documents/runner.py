@@ -29,7 +29,9 @@ from hitherto_extraction.storage.corpora.corpus import EmbeddableText
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.documents import IndexedChunk, StoredDocument
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.embeddings.active_embedder import registered_length
 from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.model_api import ModelError, ModelUnavailable
@@ -295,7 +297,11 @@ async def _replace_chunks(
     `heading_before` preceded the stored chunks in the indexes.
     """
     document_id, contents, heading = prepared.document_id, prepared.chunks, prepared.heading
-    held = await documents.read_chunks(user, document_id)
+    held, length = await together(
+        user.connection,
+        documents.read_chunks(user, document_id),
+        registered_length(user.connection, prepared.model),
+    )
     change = _compare(contents, held, same_heading=heading == heading_before)
     if change.goes:
         # Under the heading before: the index knows them by it.
@@ -318,7 +324,7 @@ async def _replace_chunks(
         for chunk in new
         if chunk.position in prepared.vectors
     }
-    await store.write_stored(user.connection, DOCUMENTS, found, model=prepared.model)
+    await store.write_stored(user.connection, DOCUMENTS, found, model=prepared.model, length=length)
 
 
 async def _replace_mentions(user: UserRows, document_id: UUID, mentions: Sequence[Mention]) -> int:

@@ -30,6 +30,7 @@ from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.embeddings.active_embedder import registered_length
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
@@ -82,7 +83,8 @@ class Backfill:
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal done
             done = 0
-            await vectors.write(connection, corpus, made.vectors, model=made.model)
+            length = await registered_length(connection, made.model)
+            await vectors.write(connection, corpus, made.vectors, model=made.model, length=length)
             for texts, state in ((made.vectors, "stored"), (made.refused, "refused")):
                 done += await vectors.settle(
                     connection, corpus, texts, model=made.model, state=state

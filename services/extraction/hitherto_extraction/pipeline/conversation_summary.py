@@ -22,6 +22,7 @@ from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.arrays import Texts, fields_of
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.embeddings.active_embedder import registered_length
 from hitherto_shared.models import Summary
 from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.passages import message_text, summary_text
@@ -90,9 +91,13 @@ async def write(
             await users.leave_to_seal(user)
     counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
     of_summary = [count_terms(text)] if text is not None else []
-    numbers = await index.add(user, {MESSAGES: counted, SUMMARIES: of_summary})
+    numbers, length = await together(
+        user.connection,
+        index.add(user, {MESSAGES: counted, SUMMARIES: of_summary}),
+        registered_length(user.connection, vectors.model),
+    )
     # Vectors before numbers: see `EmbeddedCorpus.settle`.
-    await _write_vectors_of_messages(user, conversation_id, fresh, vectors)
+    await _write_vectors_of_messages(user, conversation_id, fresh, vectors, length)
     numbered = [
         NumberedText(
             (conversation_id, message.message_no), number, terms, vectors.state_of(message)
@@ -116,11 +121,17 @@ async def write(
     if text is not None and text == vectors.summary and ("summary", 0) in vectors.found:
         key = (user.scope.tenant_id, user.scope.user_id, conversation_id, version)
         words = {EmbeddableText(key, (text,)): [vectors.found["summary", 0]]}
-        await store.write_stored(user.connection, SUMMARIES, words, model=vectors.model)
+        await store.write_stored(
+            user.connection, SUMMARIES, words, model=vectors.model, length=length
+        )
 
 
 async def _write_vectors_of_messages(
-    user: UserRows, conversation_id: str, messages: Sequence[StoredMessage], vectors: Vectors
+    user: UserRows,
+    conversation_id: str,
+    messages: Sequence[StoredMessage],
+    vectors: Vectors,
+    length: int | None,
 ) -> None:
     said = {
         EmbeddableText(
@@ -130,7 +141,7 @@ async def _write_vectors_of_messages(
         for message in messages
         if ("message", message.message_no) in vectors.found
     }
-    await store.write(user.connection, MESSAGES, said, model=vectors.model)
+    await store.write(user.connection, MESSAGES, said, model=vectors.model, length=length)
 
 
 async def drop_summary(user: UserRows, conversation_id: str) -> int:

@@ -18,6 +18,7 @@ from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.active_embedder import registered_length
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.model_api import ModelUnavailable
@@ -73,7 +74,8 @@ class Fill:
 
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal result
-            await vectors.write(connection, corpus, made.vectors, model=made.model)
+            length = await registered_length(connection, made.model)
+            await vectors.write(connection, corpus, made.vectors, model=made.model, length=length)
             charge = self.prices.embedding_charge(made.model, made.calls, made.tokens)
             await ledger.charge_tenant(connection, held.tenant_id, held.job_id, held.kind, [charge])
             result = result.with_charges([charge]).with_counts(

@@ -35,7 +35,6 @@ FROM unnest(%(ids)s::uuid[], %(vectors)b::halfvec[])
     AS new (chunk_id, embedding)
 JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.chunk_id = new.chunk_id
-JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
 ORDER BY c.tenant_id, c.user_id, c.chunk_id
 FOR KEY SHARE OF c
 ON CONFLICT (tenant_id, user_id, chunk_id, model) DO UPDATE SET embedding = EXCLUDED.embedding

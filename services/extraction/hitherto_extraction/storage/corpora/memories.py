@@ -41,7 +41,6 @@ FROM unnest(%(ids)s::uuid[], %(numbers)s::int[],
     AS new (memory_id, text_version, embedding)
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = new.memory_id AND m.text_version = new.text_version
-JOIN embedding_models AS k ON k.model = %(model)s AND k.dimensions = %(dimensions)s
 WHERE m.sealed IS NULL
 ORDER BY m.tenant_id, m.user_id, m.memory_id
 FOR KEY SHARE OF m
@@ -59,7 +58,6 @@ FROM unnest(%(ids)s::uuid[], %(sources)s::text[],
     AS new (memory_id, said, embedding)
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = new.memory_id
-JOIN embedding_models AS k ON k.model = %(model)s AND k.dimensions = %(dimensions)s
 WHERE m.sealed IS NULL
   AND new.said = @said_behind(m, %(tenant_id)s, %(user_id)s)
   AND NOT EXISTS (

@@ -36,7 +36,6 @@ FROM unnest(%(ids)s::text[], %(numbers)s::int[],
     AS new (conversation_id, message_no, embedding)
 JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
      AND g.conversation_id = new.conversation_id AND g.message_no = new.message_no
-JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
 WHERE g.sealed IS NULL
 ORDER BY g.tenant_id, g.user_id, g.conversation_id, g.message_no
 FOR KEY SHARE OF g

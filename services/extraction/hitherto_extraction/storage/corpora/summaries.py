@@ -37,7 +37,6 @@ FROM unnest(%(ids)s::text[], %(numbers)s::int[],
     AS new (conversation_id, text_version, embedding)
 JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND s.conversation_id = new.conversation_id AND s.text_version = new.text_version
-JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
 WHERE s.sealed IS NULL
 ORDER BY s.tenant_id, s.user_id, s.conversation_id
 FOR KEY SHARE OF s

@@ -64,25 +64,38 @@ async def find_without(
 
 
 async def write(
-    connection: Connection, corpus: EmbeddedCorpus, vectors: MadeVectors, *, model: str
+    connection: Connection,
+    corpus: EmbeddedCorpus,
+    vectors: MadeVectors,
+    *,
+    model: str,
+    length: int | None,
 ) -> None:
     """Store vectors of texts of any user.
 
-    Left out are those of texts that are gone, sealed or reworded, and of a model that is unknown.
+    Left out are those of texts that are gone, sealed or reworded, and those of another length than
+    `length`, the one that is registered for the model (`registered_length`). The statements do not
+    look it up: with a table that all nodes have, Citus would send them to every shard.
     """
     left = iter(vectors.items())
     while some := dict(islice(left, _AT_ONCE)):
-        await _insert(connection, corpus.write, {text: of[0] for text, of in some.items()}, model)
+        each = {text: of[0] for text, of in some.items()}
+        await _insert(connection, corpus.write, each, model, length)
         if corpus.write_sources:
             sources = {text: of[1] for text, of in some.items() if len(of) > 1}
-            await _insert(connection, corpus.write_sources, sources, model)
+            await _insert(connection, corpus.write_sources, sources, model, length)
 
 
 async def write_stored(
-    connection: Connection, corpus: EmbeddedCorpus, vectors: MadeVectors, *, model: str
+    connection: Connection,
+    corpus: EmbeddedCorpus,
+    vectors: MadeVectors,
+    *,
+    model: str,
+    length: int | None,
 ) -> None:
     """`write`, and `settle` as `stored`, for a caller that need not know how many were marked."""
-    await write(connection, corpus, vectors, model=model)
+    await write(connection, corpus, vectors, model=model, length=length)
     await connection.later_for_each(
         corpus.settle,
         [{**values, "model": model, "state": "stored"} for values in _columns(vectors)],
@@ -138,17 +151,20 @@ async def _texts(
 
 
 async def _insert(
-    connection: Connection, statement: str, vectors: Mapping[EmbeddableText, Vector], model: str
+    connection: Connection,
+    statement: str,
+    vectors: Mapping[EmbeddableText, Vector],
+    model: str,
+    length: int | None,
 ) -> None:
-    if vectors:
-        dimensions = len(next(iter(vectors.values())))
+    if vectors and len(next(iter(vectors.values()))) == length:
         await connection.later_for_each(
             statement,
             [
                 {
                     **values,
                     "model": model,
-                    "dimensions": dimensions,
+                    "dimensions": length,
                     "vectors": [HalfVector(vectors[text]) for text in values["texts"]],
                 }
                 for values in _columns(vectors)
