@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -186,12 +187,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(_STARTS_PROCESSES):
             item.add_marker(pytest.mark.faults)
-    items.sort(key=_place)
+    items.sort(key=lambda item: _place(item.nodeid.partition("::")[0]))
 
 
-def _place(item: pytest.Item) -> int:
-    """Where in `_LONG` the item's module stands; behind it for all others."""
-    places = (place for place, start in enumerate(_LONG) if item.nodeid.startswith(start))
+@cache
+def _place(module: str) -> int:
+    """Where in `_LONG` a module stands; behind it for all others."""
+    places = (place for place, start in enumerate(_LONG) if module.startswith(start))
     return next(places, len(_LONG))
 
 

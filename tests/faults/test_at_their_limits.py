@@ -12,7 +12,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -66,17 +66,20 @@ OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", 64 * MEBIBYTE),
 ]
 chance = random.Random(11)
-WORDS = [
-    "".join(chance.choices("abcdefghijklmnoprstuvwy", k=chance.randrange(3, 10)))
-    for _ in range(20_000)
-]
 SHORTEST = 4
 """Bytes of the shortest, with the space after it."""
 
 
+@cache
+def words() -> list[str]:
+    """Many, made by who needs them, not by who collects this module."""
+    letters = "abcdefghijklmnoprstuvwy"
+    return ["".join(chance.choices(letters, k=chance.randrange(3, 10))) for _ in range(20_000)]
+
+
 def prose(size: int) -> str:
     """So many bytes of words, most of them different."""
-    return " ".join(chance.choices(WORDS, k=size // SHORTEST + 1))[:size]
+    return " ".join(chance.choices(words(), k=size // SHORTEST + 1))[:size]
 
 
 def said(content: str, **fields: Any) -> conversation_pb2.Message:
@@ -237,7 +240,7 @@ def asked() -> Iterator[Case]:
         ("line breaks", "\n" * 65_000),
         ("cjk", "字" * 21_000),
         ("marks", "e" + "\u0301\u0327" * 16_000),
-        ("names", " ".join(word.capitalize() for word in WORDS[:8_000])),
+        ("names", " ".join(word.capitalize() for word in words()[:8_000])),
         ("dates", "yesterday on 2024-05-01 last May " * 1_900),
     ):
         query = f"a query of 64 KiB of {name}"

@@ -286,18 +286,18 @@ def reply(content: str | None, reason: str | None, **message: Any) -> RawReply:
 ANSWER = '{"new_memories": []}'
 
 
-@pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS", "model_length"])
-async def test_row_80_cut_off_has_many_names(reason: str) -> None:
-    async with ScriptedModel() as server, guarded(server) as chat:
-        server.queue(reply('{"new_mem', reason))
-        assert (await chat.complete(prompt())).truncated
+async def test_row_80_cut_off_has_many_names() -> None:
+    for reason in ["length", "max_tokens", "MAX_TOKENS", "model_length"]:
+        async with ScriptedModel() as server, guarded(server) as chat:
+            server.queue(reply('{"new_mem', reason))
+            assert (await chat.complete(prompt())).truncated, reason
 
 
-@pytest.mark.parametrize("reason", ["stop", "eos", None, "end_turn", "STOP"])
-async def test_row_80_and_a_reply_that_ended_by_itself_has_others(reason: str | None) -> None:
-    async with ScriptedModel() as server, guarded(server) as chat:
-        server.queue(reply(ANSWER, reason))
-        assert not (await chat.complete(prompt())).truncated
+async def test_row_80_and_a_reply_that_ended_by_itself_has_others() -> None:
+    for reason in ["stop", "eos", None, "end_turn", "STOP"]:
+        async with ScriptedModel() as server, guarded(server) as chat:
+            server.queue(reply(ANSWER, reason))
+            assert not (await chat.complete(prompt())).truncated, reason
 
 
 @pytest.mark.parametrize("thought", ["", "<think>Let me think", "<think>a</think>"])
@@ -340,20 +340,18 @@ async def test_row_80_a_limit_that_is_refused_leaves_the_first_reply() -> None:
 CALL = {"type": "function", "function": {"name": "extraction", "arguments": ANSWER}}
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+async def test_row_79_an_answer_beside_the_content_is_read() -> None:
+    cases: list[dict[str, Any]] = [
         {"tool_calls": [CALL]},
         {"tool_calls": [{"function": {"arguments": {"new_memories": []}}}]},
         {"function_call": {"name": "extraction", "arguments": ANSWER}},
         {"reasoning_content": f"\n{ANSWER}\n"},
         {"reasoning": ANSWER},
-    ],
-)
-async def test_row_79_an_answer_beside_the_content_is_read(message: dict[str, Any]) -> None:
-    async with ScriptedModel() as server, guarded(server) as chat:
-        server.queue(reply(None, "stop", **message))
-        assert (await chat.complete(prompt())).text == ANSWER
+    ]
+    for message in cases:
+        async with ScriptedModel() as server, guarded(server) as chat:
+            server.queue(reply(None, "stop", **message))
+            assert (await chat.complete(prompt())).text == ANSWER, message
 
 
 @pytest.mark.parametrize(
@@ -365,25 +363,25 @@ async def test_row_79_a_draft_in_the_reasoning_is_no_answer(reason: str, reasoni
         assert (await chat.complete(prompt())).text == ""
 
 
-@pytest.mark.parametrize(
-    "declined",
-    [reply("", "content_filter"), reply(None, "stop", refusal="I will not.")],
-    ids=["filter", "refusal"],
-)
-async def test_what_a_filter_or_the_model_declines_is_told(declined: RawReply) -> None:
-    async with ScriptedModel() as server, guarded(server) as chat:
-        server.queue(declined)
-        completion = await chat.complete(prompt())
-        assert (completion.text, completion.filtered) == ("", True)
+async def test_what_a_filter_or_the_model_declines_is_told() -> None:
+    cases: list[RawReply] = [
+        reply("", "content_filter"),
+        reply(None, "stop", refusal="I will not."),
+    ]
+    for declined in cases:
+        async with ScriptedModel() as server, guarded(server) as chat:
+            server.queue(declined)
+            completion = await chat.complete(prompt())
+            assert (completion.text, completion.filtered) == ("", True), declined
 
 
-@pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
-async def test_a_refusal_by_a_content_filter_is_told(code: str) -> None:
-    async with ScriptedModel() as server, guarded(server) as chat:
-        server.queue(StatusFault(400, code=code))
-        with pytest.raises(ContentRefused):
-            await chat.complete(prompt())
-        assert server.calls["chat"] == 1
+async def test_a_refusal_by_a_content_filter_is_told() -> None:
+    for code in ["content_filter", "content_policy_violation"]:
+        async with ScriptedModel() as server, guarded(server) as chat:
+            server.queue(StatusFault(400, code=code))
+            with pytest.raises(ContentRefused):
+                await chat.complete(prompt())
+            assert server.calls["chat"] == 1, code
 
 
 def counted(tokens: int) -> Callable[[ChatRequest], Outcome]:

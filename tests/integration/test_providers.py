@@ -30,6 +30,7 @@ from hitherto_shared.model_api import (
     estimate_tokens,
 )
 from hitherto_shared.model_server import MAX_REPLY_BYTES, ModelServer
+from tests.refusing import refusing
 from tests.scripted_model import (
     ChatAnswer,
     EmbeddingFault,
@@ -121,27 +122,26 @@ async def test_chat_sends_the_prompt_and_reads_the_answer(
     assert (chat.extractor, chat.model) == ("openai", "gpt-test")
 
 
-@pytest.mark.parametrize(
-    ("answer", "text", "truncated"),
-    [
+async def test_chat_reports_truncation_and_refusal(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    cases: list[tuple[ChatAnswer, str, bool]] = [
         (ChatAnswer('{"new_mem', finish_reason="length"), '{"new_mem', True),
         (ChatAnswer(None), "", False),
         (ChatAnswer("half an answer", refusal="I will not."), "", False),
-    ],
-)
-async def test_chat_reports_truncation_and_refusal(
-    server: ScriptedModel, chat: OpenAIChatModel, answer: ChatAnswer, text: str, truncated: bool
+    ]
+    for answer, text, truncated in cases:
+        server.queue(answer)
+
+        completion = await chat.complete(prompt())
+
+        assert (completion.text, completion.truncated) == (text, truncated), answer
+
+
+async def test_chat_without_sensible_usage_is_estimated_from_the_texts(
+    server: ScriptedModel, chat: OpenAIChatModel
 ) -> None:
-    server.queue(answer)
-
-    completion = await chat.complete(prompt())
-
-    assert (completion.text, completion.truncated) == (text, truncated)
-
-
-@pytest.mark.parametrize(
-    "usage",
-    [
+    cases: list[object] = [
         None,
         {},
         [],
@@ -149,23 +149,22 @@ async def test_chat_reports_truncation_and_refusal(
         {"prompt_tokens": True},
         {"prompt_tokens": 0, "completion_tokens": 0},
         {"prompt_tokens": 10**30, "completion_tokens": float("nan")},
-    ],
-    ids=str,
-)
-async def test_chat_without_sensible_usage_is_estimated_from_the_texts(
-    server: ScriptedModel, chat: OpenAIChatModel, usage: object
-) -> None:
-    said = "lone surrogate \ud800"
-    body = ChatAnswer(said, usage=None).body("m") | {"usage": usage}
-    server.queue(RawReply(json.dumps(body).encode()))
-    before = estimated("chat")
+    ]
+    for usage in cases:
+        said = "lone surrogate \ud800"
+        body = ChatAnswer(said, usage=None).body("m") | {"usage": usage}
+        server.queue(RawReply(json.dumps(body).encode()))
+        before = estimated("chat")
 
-    completion = await chat.complete(prompt())
+        completion = await chat.complete(prompt())
 
-    sent = estimate_tokens("Extract.") + estimate_tokens(CONVERSATION)
-    assert completion.text == said
-    assert (completion.input_tokens, completion.output_tokens) == (sent, estimate_tokens(said))
-    assert estimated("chat") == before + sent + estimate_tokens(said)
+        sent = estimate_tokens("Extract.") + estimate_tokens(CONVERSATION)
+        assert completion.text == said, usage
+        assert (completion.input_tokens, completion.output_tokens) == (
+            sent,
+            estimate_tokens(said),
+        ), usage
+        assert estimated("chat") == before + sent + estimate_tokens(said), usage
 
 
 def estimated(kind: str) -> float:
@@ -276,34 +275,28 @@ async def test_chat_asks_as_the_server_wants_it_and_remembers(
         assert {name: request.body.get(name) for name in asked} == asked
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
+async def test_chat_refusals_say_little(
+    server: ScriptedModel, chat: OpenAIChatModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    cases: list[tuple[int, type[ModelRefused | ModelMisconfigured]]] = [
         *((status, ModelRefused) for status in (400, 403, 413, 422)),
         *((status, ModelMisconfigured) for status in (308, 401, 402, 404, 405, 501)),
-    ],
-)
-async def test_chat_refusals_say_little(
-    server: ScriptedModel,
-    chat: OpenAIChatModel,
-    status: int,
-    kind: type[ModelRefused | ModelMisconfigured],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    server.always(StatusFault(status, code="some_code", message=f"bad: {USER_TEXT} {KEY}"))
-    caplog.set_level(logging.DEBUG)
+    ]
+    for status, kind in cases:
+        server.always(StatusFault(status, code="some_code", message=f"bad: {USER_TEXT} {KEY}"))
+        caplog.set_level(logging.DEBUG)
 
-    with pytest.raises(kind) as caught:
-        await chat.complete(prompt(USER_TEXT))
+        with pytest.raises(kind) as caught, refusing(status):
+            await chat.complete(prompt(USER_TEXT))
 
-    text = str(caught.value)
-    assert str(status) in text
-    assert "some_code" in text
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
-    for secret in (USER_TEXT, KEY):
-        assert secret not in text
-        assert secret not in caplog.text
+        text = str(caught.value)
+        assert str(status) in text, status
+        assert "some_code" in text, status
+        assert caught.value.__cause__ is None, status
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None, status
+        for secret in (USER_TEXT, KEY):
+            assert secret not in text, status
+            assert secret not in caplog.text, status
 
 
 OUTAGES: list[Fault] = [
@@ -323,6 +316,7 @@ OUTAGES: list[Fault] = [
 async def test_outages_are_told_apart_from_refusals(
     server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder, fault: Fault
 ) -> None:
+    # On a connection of its own each: an old one that is cut is taken for idle, and tried again.
     server.queue(fault)
     server.queue(fault, endpoint="embeddings")
 
@@ -336,9 +330,10 @@ async def test_outages_are_told_apart_from_refusals(
     assert len((await embedder.embed(["text"])).vectors) == 1
 
 
-@pytest.mark.parametrize(
-    ("header", "low", "high"),
-    [
+async def test_retry_after_is_read_and_bounded(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    cases: list[tuple[str | timedelta | None, float | None, float | None]] = [
         ("7", 7, 7),
         ("0.5", 0.5, 0.5),
         ("-3", 0, 0),
@@ -352,28 +347,21 @@ async def test_outages_are_told_apart_from_refusals(
         ("nan", None, None),
         ("inf", None, None),
         (None, None, None),
-    ],
-)
-async def test_retry_after_is_read_and_bounded(
-    server: ScriptedModel,
-    chat: OpenAIChatModel,
-    header: str | timedelta | None,
-    low: float | None,
-    high: float | None,
-) -> None:
-    if isinstance(header, timedelta):
-        header = format_datetime(datetime.now(UTC) + header)
-    server.queue(StatusFault(429, retry_after=header))
+    ]
+    for header, low, high in cases:
+        at = datetime.now(UTC)
+        sent = format_datetime(at + header) if isinstance(header, timedelta) else header
+        server.queue(StatusFault(429, retry_after=sent))
 
-    with pytest.raises(ModelUnavailable) as caught:
-        await chat.complete(prompt())
+        with pytest.raises(ModelUnavailable) as caught, refusing(header):
+            await chat.complete(prompt())
 
-    wait = caught.value.retry_after
-    if low is None or high is None:
-        assert wait is None
-    else:
-        assert wait is not None
-        assert low <= wait <= high
+        wait = caught.value.retry_after
+        if low is None or high is None:
+            assert wait is None, header
+        else:
+            assert wait is not None, header
+            assert low <= wait <= high, header
 
 
 @pytest.mark.parametrize("fault", [Hang(), SlowDrip(seconds=0.01)], ids=["hang", "slow drip"])
@@ -427,22 +415,23 @@ NOT_A_REPLY: dict[str, RawReply] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(NOT_A_REPLY))
 async def test_a_body_that_is_no_reply_is_misbehaviour(
-    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder, name: str
+    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder
 ) -> None:
-    server.queue(NOT_A_REPLY[name])
-    server.queue(NOT_A_REPLY[name], endpoint="embeddings")
+    cases = sorted(NOT_A_REPLY)
+    for name in cases:
+        server.queue(NOT_A_REPLY[name])
+        server.queue(NOT_A_REPLY[name], endpoint="embeddings")
 
-    with pytest.raises(ModelMisbehaved) as caught:
-        await chat.complete(prompt())
-    with pytest.raises(ModelMisbehaved):
-        await embedder.embed(["text"])
+        with pytest.raises(ModelMisbehaved) as caught, refusing(name):
+            await chat.complete(prompt())
+        with pytest.raises(ModelMisbehaved), refusing(name):
+            await embedder.embed(["text"])
 
-    (spent,) = caught.value.spent
-    assert spent.input_tokens > estimate_tokens(CONVERSATION), "the model has read it"
+        (spent,) = caught.value.spent
+        assert spent.input_tokens > estimate_tokens(CONVERSATION), "the model has read it"
 
-    assert (await chat.complete(prompt())).calls == 1, "the next call works"
+        assert (await chat.complete(prompt())).calls == 1, "the next call works"
 
 
 TOO_LARGE: dict[str, RawReply] = {
@@ -460,29 +449,34 @@ UNFOLDS: dict[str, RawReply] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(TOO_LARGE | UNFOLDS))
 async def test_a_body_above_the_bound_is_cut_off(
-    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder, name: str
+    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder
 ) -> None:
-    reply = (TOO_LARGE | UNFOLDS)[name]
-    server.queue(reply)
-    server.queue(reply, endpoint="embeddings")
+    cases = sorted(TOO_LARGE | UNFOLDS)
+    for name in cases:
+        reply = (TOO_LARGE | UNFOLDS)[name]
+        server.queue(reply)
+        server.queue(reply, endpoint="embeddings")
 
-    with pytest.raises(ModelMisbehaved, match="larger than"):
-        await chat.complete(prompt())
-    # The embedder asks for nothing compressed, and unfolds nothing.
-    with pytest.raises(
-        ModelMisbehaved, match="Content-Encoding" if name in UNFOLDS else "larger than"
-    ):
-        await embedder.embed(["text"])
+        with pytest.raises(ModelMisbehaved, match="larger than"), refusing(name):
+            await chat.complete(prompt())
+        # The embedder asks for nothing compressed, and unfolds nothing.
+        with (
+            pytest.raises(
+                ModelMisbehaved, match="Content-Encoding" if name in UNFOLDS else "larger than"
+            ),
+            refusing(name),
+        ):
+            await embedder.embed(["text"])
 
-    assert (await chat.complete(prompt())).calls == 1, "the next call works"
-    assert len((await embedder.embed(["text"])).vectors) == 1
+        assert (await chat.complete(prompt())).calls == 1, "the next call works"
+        assert len((await embedder.embed(["text"])).vectors) == 1, name
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+async def test_a_reply_without_choices_is_misbehaviour(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    cases: list[dict[str, Any]] = [
         {},
         {"choices": []},
         {"choices": None},
@@ -491,39 +485,34 @@ async def test_a_body_above_the_bound_is_cut_off(
         {"choices": [{}]},
         {"choices": [{"message": "text"}]},
         {"error": None},
-    ],
-)
-async def test_a_reply_without_choices_is_misbehaviour(
-    server: ScriptedModel, chat: OpenAIChatModel, body: dict[str, Any]
+    ]
+    for body in cases:
+        server.queue(RawReply(json.dumps(body).encode()))
+
+        with pytest.raises(ModelMisbehaved, match="choices"), refusing(body):
+            await chat.complete(prompt())
+
+
+async def test_an_error_sent_as_a_success_counts_as_its_status(
+    server: ScriptedModel, chat: OpenAIChatModel
 ) -> None:
-    server.queue(RawReply(json.dumps(body).encode()))
-
-    with pytest.raises(ModelMisbehaved, match="choices"):
-        await chat.complete(prompt())
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "match"),
-    [
+    cases: list[tuple[Any, type[ModelError], str]] = [
         ({"code": 401, "message": "no key"}, ModelMisconfigured, "401.*OPENAI_API_KEY"),
         ({"code": 404}, ModelMisconfigured, "404.*MEMORY_EXTRACTION_MODEL"),
         ({"code": 403, "message": "no"}, ModelRefused, "403"),
         ({"code": "content_filter"}, ContentRefused, r"an error as a success \(content_filter\)"),
         ({"message": "says 200 and means 500"}, ModelMisbehaved, "an error as a success$"),
         ("rate limit", ModelMisbehaved, "an error as a success$"),
-    ],
-)
-async def test_an_error_sent_as_a_success_counts_as_its_status(
-    server: ScriptedModel, chat: OpenAIChatModel, error: Any, kind: type[ModelError], match: str
-) -> None:
-    server.queue(RawReply(json.dumps({"error": error}).encode()))
+    ]
+    for error, kind, match in cases:
+        server.queue(RawReply(json.dumps({"error": error}).encode()))
 
-    with pytest.raises(kind, match=match) as caught:
-        await chat.complete(prompt())
+        with pytest.raises(kind, match=match) as caught, refusing(error):
+            await chat.complete(prompt())
 
-    # A harmless request shows what it means, unless the content was at fault.
-    unclear = not any(known in str(error) for known in ("content_filter", "401"))
-    assert caught.value.doubtful == unclear
+        # A harmless request shows what it means, unless the content was at fault.
+        unclear = not any(known in str(error) for known in ("content_filter", "401"))
+        assert caught.value.doubtful == unclear, error
 
 
 async def test_an_answer_beside_an_empty_error_is_an_answer(
@@ -626,33 +615,33 @@ async def test_calls_are_split_only_at_the_limits_of_the_api(
         assert np.allclose(vector, text_vector(text, DIMENSIONS), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
+async def test_a_reply_with_one_bad_embedding_is_refused_whole(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    kinds: list[Any] = [
         "wrong_dimensions", "one_missing", "one_more", "same_index", "nan", "infinity",
         "beyond_singles", "zero", "text", "nested", "bad_base64",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("float_only", [False, True], ids=["base64", "float"])
-async def test_a_reply_with_one_bad_embedding_is_refused_whole(
-    server: ScriptedModel, embedder: OpenAIEmbedder, kind: Any, float_only: bool
-) -> None:
-    server.float_only = float_only
-    server.queue(EmbeddingFault(kind), endpoint="embeddings")
+    ]  # fmt: skip
+    for kind in kinds:
+        for float_only in (False, True):
+            server.float_only = float_only
+            server.queue(EmbeddingFault(kind), endpoint="embeddings")
 
-    with pytest.raises(ModelMisbehaved):
-        await embedder.embed(["one", "two", "three"])
+            with pytest.raises(ModelMisbehaved), refusing((kind, float_only)):
+                await embedder.embed(["one", "two", "three"])
 
-    assert len((await embedder.embed(["one", "two", "three"])).vectors) == 3
+            assert len((await embedder.embed(["one", "two", "three"])).vectors) == 3, (
+                kind,
+                float_only,
+            )
 
 
-@pytest.mark.parametrize("kind", ["not_normalised", "no_usage", "no_index", "zero_index"])
-async def test_what_can_be_put_right_is(
-    server: ScriptedModel, embedder: OpenAIEmbedder, kind: Any
-) -> None:
-    server.queue(EmbeddingFault(kind), endpoint="embeddings")
+async def test_what_can_be_put_right_is(server: ScriptedModel, embedder: OpenAIEmbedder) -> None:
+    kinds: list[Any] = ["not_normalised", "no_usage", "no_index", "zero_index"]
+    for kind in kinds:
+        server.queue(EmbeddingFault(kind), endpoint="embeddings")
 
-    batch = await embedder.embed(["one two three"])
+        batch = await embedder.embed(["one two three"])
 
-    assert np.linalg.norm(batch.vectors[0]) == pytest.approx(1.0, abs=1e-5)
-    assert batch.tokens == (estimate_tokens("one two three") if kind == "no_usage" else 3)
+        assert np.linalg.norm(batch.vectors[0]) == pytest.approx(1.0, abs=1e-5), kind
+        assert batch.tokens == (estimate_tokens("one two three") if kind == "no_usage" else 3), kind

@@ -75,7 +75,7 @@ def _reference(
 
 _TERMS = st.sampled_from("abcdef")
 _COUNTS = st.dictionaries(_TERMS, st.integers(1, 9), min_size=1).map(Counter)
-_TEXTS = st.dictionaries(st.integers(1, 10**6), _COUNTS, min_size=1, max_size=25)
+_TEXTS = st.dictionaries(st.integers(1, 10**6), _COUNTS, min_size=1, max_size=12)
 
 
 @settings(deadline=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import psycopg
-import pytest
 from psycopg import errors
 from psycopg.pq import DiagnosticField
 from psycopg_pool import PoolTimeout
@@ -18,9 +17,9 @@ def raised_in(source_file: str, kind: type[psycopg.Error] = errors.InternalError
     return kind("failure", info={DiagnosticField.SOURCE_FILE: source_file.encode()})
 
 
-@pytest.mark.parametrize(
-    ("error", "lost", "reason"),
-    [
+def test_a_lost_connection_is_told_from_other_errors() -> None:
+    """Also one between the nodes of a Citus cluster, which calls it an internal error."""
+    cases: list[tuple[Exception, bool, str | None]] = [
         (psycopg.OperationalError("the server closed the connection"), True, AWAY),
         (errors.ConnectionFailure(), True, AWAY),
         (errors.AdminShutdown(), True, AWAY),
@@ -33,12 +32,8 @@ def raised_in(source_file: str, kind: type[psycopg.Error] = errors.InternalError
         (errors.IoError(), False, AWAY),
         (PoolTimeout(), False, "OVERLOADED"),
         (ValueError("of ours"), False, None),
-    ],
-)
-def test_a_lost_connection_is_told_from_other_errors(
-    error: Exception, lost: bool, reason: str | None
-) -> None:
-    """Also one between the nodes of a Citus cluster, which calls it an internal error."""
-    assert is_lost_connection(error) is lost
-    told = translate(error)
-    assert (told.reason if told else None) == reason
+    ]
+    for error, lost, reason in cases:
+        assert is_lost_connection(error) is lost, error
+        told = translate(error)
+        assert (told.reason if told else None) == reason, error

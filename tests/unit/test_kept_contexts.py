@@ -102,8 +102,17 @@ def test_few_contexts_are_kept_and_the_oldest_ones_leave() -> None:
     assert contexts.find(WANTED.key(ZONE, large)) is not None
 
 
-@pytest.mark.parametrize("letter", ["e", "é", "ế", "🙂"])
-@pytest.mark.parametrize("room", [SMALL_ROOM, ROOM])
+@pytest.mark.parametrize(
+    ("letter", "room"),
+    [
+        ("e", ROOM),
+        ("é", SMALL_ROOM),
+        ("ế", ROOM),
+        ("ế", SMALL_ROOM),
+        ("🙂", ROOM),
+        ("🙂", SMALL_ROOM),
+    ],
+)
 @pytest.mark.parametrize(
     ("count", "characters", "of_template"), [(5, 10, 7_900), (5, 10, 1_500), (100, 60, 0)]
 )

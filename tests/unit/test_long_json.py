@@ -12,22 +12,18 @@ from hitherto_shared import long_json
 from hitherto_shared.long_json import LONG, MAX_VALUES, TooManyValues, loads
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_it_is_read_as_by_the_decoder_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases: list[object] = [
         {"a": [1, 2.5, -3e9, True, None, 'é\n"字🙂'], "b": {"c": [{}, []]}},
         [{"content": f"Number {n}, and its square.", "tags": ["a", "b"]} for n in range(900)],
         "a text",
         {str(n): n for n in range(900)},
-    ],
-)
-@pytest.mark.parametrize("encoding", ["", "utf-8", "utf-16", "utf-8-sig"])
-def test_it_is_read_as_by_the_decoder_in_c(
-    value: object, encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(long_json, "LONG", 1)
-    text = json.dumps(value, ensure_ascii=False)
-    assert loads(text.encode(encoding) if encoding else text) == value
+    ]
+    for value in cases:
+        for encoding in ["", "utf-8", "utf-16", "utf-8-sig"]:
+            monkeypatch.setattr(long_json, "LONG", 1)
+            text = json.dumps(value, ensure_ascii=False)
+            assert loads(text.encode(encoding) if encoding else text) == value, (value, encoding)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a":}', "[1,]", '"a', "x" * 100, "[" * 100_000])

@@ -48,9 +48,8 @@ def test_the_variable_of_the_scheme_names_the_proxy(
         assert chosen(url) == (expected or "http://other.example:1")
 
 
-@pytest.mark.parametrize(
-    ("entries", "url", "direct"),
-    [
+def test_no_proxy_lists_who_is_reached_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases: list[tuple[str, str, bool]] = [
         ("*", MODELS, True),
         ("api.models.example", MODELS, True),
         ("models.example", MODELS, True),
@@ -73,15 +72,12 @@ def test_the_variable_of_the_scheme_names_the_proxy(
         ("fd00::/8", "https://[fd12::1]/v1", True),
         ("fd00::/8", "https://[fe12::1]/v1", False),
         (" , ", MODELS, False),
-    ],
-)
-def test_no_proxy_lists_who_is_reached_without(
-    monkeypatch: pytest.MonkeyPatch, entries: str, url: str, direct: bool
-) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", PROXY)
-    monkeypatch.setenv("NO_PROXY", entries)
+    ]
+    for entries, url, direct in cases:
+        monkeypatch.setenv("HTTPS_PROXY", PROXY)
+        monkeypatch.setenv("NO_PROXY", entries)
 
-    assert (chosen(url) is None) is direct
+        assert (chosen(url) is None) is direct, entries
 
 
 @pytest.mark.parametrize("address", ["socks5://u:hidden@h:1", "http://u:hidden@h:99999", "http://"])

@@ -42,10 +42,12 @@ def test_what_the_user_did_not_say_says_whose_it_is(template: str, origin: str) 
     assert "(from" not in users
 
 
-@pytest.mark.parametrize("origin", ["assistant", "tool", "document"])
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_lower_voice_stands_below_what_the_user_said(template: str, origin: str) -> None:
-    claim = replace(memory(1, "fact", CLAIM), origin=origin, importance=1.0)
-    lines = printed(PromptContext(memories=[claim, memory(2, "fact", USERS)]), template)
-    places = [next(i for i, line in enumerate(lines) if text in line) for text in (USERS, CLAIM)]
-    assert places == sorted(places)
+def test_a_lower_voice_stands_below_what_the_user_said() -> None:
+    for origin in ["assistant", "tool", "document"]:
+        for template in TEMPLATES:
+            claim = replace(memory(1, "fact", CLAIM), origin=origin, importance=1.0)
+            lines = printed(PromptContext(memories=[claim, memory(2, "fact", USERS)]), template)
+            places = [
+                next(i for i, line in enumerate(lines) if text in line) for text in (USERS, CLAIM)
+            ]
+            assert places == sorted(places), (origin, template)

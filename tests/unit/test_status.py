@@ -19,9 +19,8 @@ from hitherto_shared.rpc.status import as_hitherto_error, to_status
 SECRET = "canary-of-a-user"
 
 
-@pytest.mark.parametrize(
-    ("fault", "code", "retryable"),
-    [
+def test_what_goes_wrong_is_told_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    cases: list[tuple[Exception, str, bool]] = [
         (PoolTimeout(SECRET), "RESOURCE_EXHAUSTED", True),
         (sql_errors.DiskFull(SECRET), "RESOURCE_EXHAUSTED", True),
         (sql_errors.TooManyConnections(SECRET), "RESOURCE_EXHAUSTED", True),
@@ -34,24 +33,21 @@ SECRET = "canary-of-a-user"
         (TimeoutError(SECRET), "DEADLINE_EXCEEDED", False),
         (sql_errors.CheckViolation(SECRET), "INTERNAL", False),
         (ValueError(SECRET), "INTERNAL", False),
-    ],
-)
-def test_what_goes_wrong_is_told_without_its_words(
-    fault: Exception, code: str, retryable: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    told = as_hitherto_error(fault, "request-1")
-    status = to_status(told)
-    assert told.code.name == code
-    assert status.code == told.code.value[0]
-    assert SECRET not in str(status)
-    assert SECRET not in caplog.text
-    retry = error_details_pb2.RetryInfo()
-    assert any(detail.Unpack(retry) for detail in status.details) is retryable
-    assert (retry.retry_delay.ToMilliseconds() > 0) is retryable
-    info = error_details_pb2.ErrorInfo()
-    assert status.details[0].Unpack(info)
-    assert info.domain == "hitherto"
+    ]
+    for fault, code, retryable in cases:
+        caplog.set_level(logging.DEBUG)
+        told = as_hitherto_error(fault, "request-1")
+        status = to_status(told)
+        assert told.code.name == code, fault
+        assert status.code == told.code.value[0], fault
+        assert SECRET not in str(status), fault
+        assert SECRET not in caplog.text, fault
+        retry = error_details_pb2.RetryInfo()
+        assert any(detail.Unpack(retry) for detail in status.details) is retryable, fault
+        assert (retry.retry_delay.ToMilliseconds() > 0) is retryable, fault
+        info = error_details_pb2.ErrorInfo()
+        assert status.details[0].Unpack(info), fault
+        assert info.domain == "hitherto", fault
 
 
 def test_a_database_that_only_refuses_writes_is_not_called_unreachable() -> None:
@@ -78,21 +74,22 @@ def _trailer(error: HithertoError) -> int:
     return len(quote(status.message)) + len(status.SerializeToString()) * 4 // 3
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "👩"])
-@pytest.mark.parametrize(("count", "length"), [(1, 5_000), (2, 200), (50, 200), (5_000, 5)])
-def test_a_status_fits_into_a_trailer(letter: str, count: int, length: int) -> None:
-    error = InvalidRequest(
-        [FieldViolation(f"f[{i}].{letter * length}", letter * length) for i in range(count)]
-    )
-    # Clients take 8 KiB, and gRPC adds some of its own.
-    assert _trailer(error) < 7_800
-    status = to_status(error)
-    info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
-    assert status.details[0].Unpack(info)
-    assert status.details[1].Unpack(bad)
-    listed = len(bad.field_violations)
-    assert listed >= 1
-    assert listed + int(info.metadata.get("omitted", "0")) == count
+def test_a_status_fits_into_a_trailer() -> None:
+    others: list[tuple[int, int]] = [(1, 5_000), (2, 200), (50, 200), (5_000, 5)]
+    for letter in ["x", "é", "👩"]:
+        for count, length in others:
+            error = InvalidRequest(
+                [FieldViolation(f"f[{i}].{letter * length}", letter * length) for i in range(count)]
+            )
+            # Clients take 8 KiB, and gRPC adds some of its own.
+            assert _trailer(error) < 7_800, (letter, count)
+            status = to_status(error)
+            info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+            assert status.details[0].Unpack(info), (letter, count)
+            assert status.details[1].Unpack(bad), (letter, count)
+            listed = len(bad.field_violations)
+            assert listed >= 1, (letter, count)
+            assert listed + int(info.metadata.get("omitted", "0")) == count, (letter, count)
 
 
 def test_every_error_of_the_tree_has_a_status_of_its_own() -> None:

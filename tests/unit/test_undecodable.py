@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_shared.rpc.undecodable import undecodable_field
+from tests.refusing import refusing
 from tests.varint import varint
 
 SUBMIT = pb.SubmitTranscriptsRequest
@@ -32,9 +33,8 @@ def request(**message: object) -> bytes:
     ).SerializeToString()
 
 
-@pytest.mark.parametrize(
-    ("message", "field"),
-    [
+def test_text_that_is_not_utf8() -> None:
+    cases: list[tuple[dict[str, object], str]] = [
         ({"content": "QzQ"}, "transcripts[1].messages[1].content"),
         ({"pending_action_ids": ["b", "QzQ"]}, "transcripts[1].messages[1].pending_action_ids[1]"),
         (
@@ -42,15 +42,17 @@ def request(**message: object) -> bytes:
             "transcripts[1].messages[1].context_items[0].id",
         ),
         ({"metadata": {"a": {"b": ["QzQ"]}}}, "transcripts[1].messages[1].metadata"),
-    ],
-)
-@pytest.mark.parametrize("bad", [b"\xff\xff\xff", b"\xed\xbf\xbf", b"\xe2\x82("])
-def test_text_that_is_not_utf8(message: dict[str, object], field: str, bad: bytes) -> None:
-    data = request(**message).replace(b"QzQ", bad)
-    with pytest.raises(DecodeError):
-        SUBMIT.FromString(data)
-    found = undecodable_field(SUBMIT.DESCRIPTOR, data)
-    assert (found.field, found.description) == (field, "must be valid UTF-8")
+    ]
+    for message, field in cases:
+        for bad in [b"\xff\xff\xff", b"\xed\xbf\xbf", b"\xe2\x82("]:
+            data = request(**message).replace(b"QzQ", bad)
+            with pytest.raises(DecodeError), refusing((message, bad)):
+                SUBMIT.FromString(data)
+            found = undecodable_field(SUBMIT.DESCRIPTOR, data)
+            assert (found.field, found.description) == (field, "must be valid UTF-8"), (
+                message,
+                bad,
+            )
 
 
 def test_the_last_field_and_fields_nobody_knows() -> None:

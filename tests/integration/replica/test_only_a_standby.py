@@ -53,7 +53,9 @@ async def left(start_services: StartServices, servers: Servers) -> AsyncIterator
         yield Left(services, job_id)
 
 
-async def test_what_only_reads_is_answered_and_what_writes_is_refused(left: Left) -> None:
+async def test_what_only_reads_is_answered_and_what_writes_is_refused(
+    left: Left, servers: Servers, tmp_path: Path
+) -> None:
     services = left.services
     got = await services.extraction.GetJob(pb.GetJobRequest(job_id=left.job_id))
     assert got.job.state == job_pb2.JOB_STATE_SUCCEEDED
@@ -66,9 +68,11 @@ async def test_what_only_reads_is_answered_and_what_writes_is_refused(left: Left
         await left.services.memory.SaveMemory(statement("Ana drinks tea"))
     refusal = read_refusal(caught.value)
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE")
+    a_program_that_must_write_says_what_to_set(servers, tmp_path)
 
 
-def test_a_program_that_must_write_says_what_to_set(servers: Servers, tmp_path: Path) -> None:
+def a_program_that_must_write_says_what_to_set(servers: Servers, tmp_path: Path) -> None:
+    """Whoever starts it names the standby alone."""
     for program in (
         ["-m", "hitherto_extraction"],
         ["-m", "hitherto_shared.database.migrate"],
@@ -79,7 +83,7 @@ def test_a_program_that_must_write_says_what_to_set(servers: Servers, tmp_path: 
             env={
                 "PATH": os.environ.get("PATH", ""),
                 "DATABASE_URL": servers.standby_conninfo,
-                "HITHERTO_DATA_DIR": str(tmp_path),
+                "HITHERTO_DATA_DIR": str(tmp_path / "of programs"),
                 "HITHERTO_EXTRACTION_LISTEN": "127.0.0.1:0",
             },
             capture_output=True,

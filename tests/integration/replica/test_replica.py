@@ -32,19 +32,21 @@ from tests.waiting import eventually, wait_until
 PATIENCE = 180.0
 
 
-async def contents(services: Services, token: str = "", **call: Any) -> list[str]:
+async def contents(
+    services: Services, token: str = "", *, user: str = "ana", **call: Any
+) -> list[str]:
     """What is told about the user, sorted."""
     reply = await services.retrieval.ListMemories(
-        pb.ListMemoriesRequest(user_id="ana", consistency_token=token), **call
+        pb.ListMemoriesRequest(user_id=user, consistency_token=token), **call
     )
     return sorted(memory.content for memory in reply.memories)
 
 
-async def until(services: Services, expected: list[str]) -> None:
+async def until(services: Services, expected: list[str], user: str = "ana") -> None:
     """Wait until a read without a token tells `expected`."""
 
     async def told() -> bool:
-        return await contents(services) == expected
+        return await contents(services, user=user) == expected
 
     await eventually(told)
 
@@ -60,7 +62,16 @@ async def counted_at_the_primary(services: Services, servers: Servers) -> None:
         await eventually(counted)
 
 
-async def test_a_write_is_read_though_the_standby_has_not_replayed_it(
+async def test_a_standby_is_read_where_it_may_be(
+    services: Services, servers: Servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One primary, its standby and both services; each story is about a user of its own."""
+    await a_write_is_read_though_the_standby_has_not_replayed_it(services, servers, tmp_path)
+    await the_standby_stops_and_freezes_and_comes_back(services, servers)
+    await a_promoted_standby_is_bypassed_until_it_follows_again(services, servers, caplog)
+
+
+async def a_write_is_read_though_the_standby_has_not_replayed_it(
     services: Services, servers: Servers, tmp_path: Path
 ) -> None:
     first = await save(services, "Ana lives in Porto")
@@ -114,44 +125,45 @@ def load_secret_of(tmp_path: Path) -> bytes:
     return load_deployment_secret(RetrievalSettings(data_dir=tmp_path / "data"))
 
 
-async def test_the_standby_stops_and_freezes_and_comes_back(
+async def the_standby_stops_and_freezes_and_comes_back(
     services: Services, servers: Servers
 ) -> None:
-    told = await save(services, "Ana lives in Porto")
+    told = await save(services, "Bo lives in Porto", user="bo")
     servers.catch_up()
     servers.stop_standby()
     for token in ("", told.consistency_token, ""):
-        assert await contents(services, token) == ["Ana lives in Porto"]
+        assert await contents(services, token, user="bo") == ["Bo lives in Porto"]
     servers.start_standby()
     servers.pause_replay()
-    await save(services, "Ana drinks tea")
+    await save(services, "Bo drinks tea", user="bo")
     # It is used again, as its being behind shows.
-    await until(services, ["Ana lives in Porto"])
+    await until(services, ["Bo lives in Porto"], "bo")
     servers.freeze_standby()
-    both = ["Ana drinks tea", "Ana lives in Porto"]
-    assert await contents(services, timeout=15) == both
-    assert await contents(services, told.consistency_token) == both
+    both = ["Bo drinks tea", "Bo lives in Porto"]
+    assert await contents(services, user="bo", timeout=15) == both
+    assert await contents(services, told.consistency_token, user="bo") == both
     # Once that is known calls go around it, and answer where half of the time would not do.
-    assert await asyncio.gather(*(contents(services) for _ in range(20))) == [both] * 20
+    assert await asyncio.gather(*(contents(services, user="bo") for _ in range(20))) == [both] * 20
     servers.thaw()
-    await until(services, ["Ana lives in Porto"])
+    await until(services, ["Bo lives in Porto"], "bo")
 
 
-async def test_a_promoted_standby_is_bypassed_until_it_follows_again(
+async def a_promoted_standby_is_bypassed_until_it_follows_again(
     services: Services, servers: Servers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await save(services, "Ana lives in Porto")
+    servers.resume_replay()
+    await save(services, "Cleo lives in Porto", user="cleo")
     servers.catch_up()
     servers.promote_standby()
-    await save(services, "Ana drinks tea")
-    both = ["Ana drinks tea", "Ana lives in Porto"]
-    await until(services, both)
+    await save(services, "Cleo drinks tea", user="cleo")
+    both = ["Cleo drinks tea", "Cleo lives in Porto"]
+    await until(services, both, "cleo")
     assert "it was promoted" in caplog.text
     servers.replace_standby()
     servers.pause_replay()
-    await save(services, "Ana sails")
+    await save(services, "Cleo sails", user="cleo")
     # It is used again, as its being behind shows.
-    await until(services, both)
+    await until(services, both, "cleo")
 
 
 async def test_a_standby_of_the_old_primary_is_bypassed_until_it_follows_the_new_one(
@@ -288,8 +300,12 @@ async def held_by_a_waiting_reader(standby: psycopg.Connection[tuple[object, ...
         await asyncio.sleep(0.02)
 
 
-async def test_what_is_about_to_be_replayed_is_waited_for(servers: Servers, conninfo: str) -> None:
+async def test_lag_is_measured_and_what_is_about_to_be_replayed_is_waited_for(
+    servers: Servers, conninfo: str
+) -> None:
     """A token just ahead of the standby: with the primary gone the wait is long enough."""
+    await lag_is_measured(servers)
+    servers.start_standby()
     primary = Database(conninfo, "hitherto_write", application="test", max_size=1)
     replica = Database(servers.standby_conninfo, "hitherto_read", application="test", max_size=1)
     tokens = ConsistencyTokens(b"s" * 32)
@@ -313,7 +329,8 @@ async def test_what_is_about_to_be_replayed_is_waited_for(servers: Servers, conn
         await readers.close()
 
 
-async def test_the_lag_of_the_standby_is_measured(servers: Servers) -> None:
+async def lag_is_measured(servers: Servers) -> None:
+    """With a standby that has stopped at the end."""
     replica = Database(servers.standby_conninfo, "hitherto_read", application="test", max_size=1)
 
     async def lag() -> float | None:

@@ -15,6 +15,7 @@ from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.errors import NotAuthenticated
 from hitherto_shared.startup import authentication
+from tests.refusing import refusing
 from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set
 
 NO_DATABASE = cast(Reads, None)
@@ -31,9 +32,8 @@ def settings(tmp_path: Path, **given: Any) -> SharedSettings:
     return SharedSettings(**{**usual, **given})
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
+def test_settings_that_are_refused(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"jwt_audience": None}, "HITHERTO_JWT_AUDIENCE"),
         ({"jwt_audience": ""}, "HITHERTO_JWT_AUDIENCE"),
         ({"jwt_issuer": None}, "HITHERTO_JWT_ISSUER"),
@@ -49,12 +49,11 @@ def settings(tmp_path: Path, **given: Any) -> SharedSettings:
             "HITHERTO_JWT_JWKS",
         ),
         ({"auth": None}, "HITHERTO_AUTH"),
-    ],
-)
-def test_settings_that_are_refused(tmp_path: Path, given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        settings(tmp_path, **given)
-    assert told in describe(caught.value)
+    ]
+    for given, told in cases:
+        with pytest.raises(ValidationError) as caught, refusing(given):
+            settings(tmp_path, **given)
+        assert told in describe(caught.value), given
 
 
 async def test_it_verifies_what_the_settings_say(tmp_path: Path) -> None:

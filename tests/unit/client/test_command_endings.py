@@ -19,6 +19,7 @@ from tests.unit.client.command_samples import hitherto, lines_file
 from tests.unit.client.fake_services import Failure, Fakes
 
 RUN = "import sys; from hitherto_client.command import main; sys.exit(main())"
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]not markup[/bold] \x9b2J\u202eevil \x00:smile:"
 
 
@@ -219,9 +220,11 @@ class TestAnOutputThatTakesNothing:
         assert self.ended("tools", redirected) == (0, "", "")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
-    @pytest.mark.parametrize("words", ["tools", "--help", "--version", "memories --help"])
-    # Help is short enough to lie in a buffer until the end.
-    @pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}])
+    @pytest.mark.parametrize(
+        ("words", "variables"),
+        # Help is short enough to lie in a buffer until the end.
+        [("tools", {}), ("--help", {}), ("--version", UNBUFFERED), ("memories --help", UNBUFFERED)],
+    )
     def test_a_full_one_is_a_failure(self, words: str, variables: dict[str, str]) -> None:
         code, out, err = self.ended(words, ">/dev/full", **variables)
         assert (code, out) == (1, "")
@@ -232,8 +235,9 @@ class TestAnOutputThatTakesNothing:
     def test_so_is_a_full_one_for_errors(self) -> None:
         assert self.ended("nosuch", "2>/dev/full") == (1, "", "")
 
-    @pytest.mark.parametrize("words", ["tools", "--help", "memories --help"])
-    @pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}])
+    @pytest.mark.parametrize(
+        ("words", "variables"), [("tools", UNBUFFERED), ("--help", {}), ("memories --help", {})]
+    )
     def test_a_reader_that_wants_one_line_is_quietly_obeyed(
         self, words: str, variables: dict[str, str]
     ) -> None:

@@ -23,9 +23,8 @@ async def person(fakes: Fakes) -> AsyncIterator[Visitor]:
         yield signed_in
 
 
-@pytest.mark.parametrize(
-    ("failure", "status", "told"),
-    [
+async def test_failures_are_pages(person: Visitor, fakes: Fakes) -> None:
+    cases: list[tuple[Failure, int, str]] = [
         (Failure(Code.PERMISSION_DENIED, "SCOPE_MISSING"), 403, "lacks the scope"),
         (Failure(Code.PERMISSION_DENIED, "USER_NOT_ALLOWED"), 403, "does not reach this person"),
         (Failure(Code.FAILED_PRECONDITION, "ENCRYPTION_NOT_CONFIGURED"), 409, "It did not work"),
@@ -39,18 +38,15 @@ async def person(fakes: Fakes) -> AsyncIterator[Visitor]:
             422,
             "tags[0] : too <b>",
         ),
-    ],
-)
-async def test_failures_are_pages(
-    person: Visitor, fakes: Fakes, failure: Failure, status: int, told: str
-) -> None:
-    fakes.recorder.fail("ListMemories", failure)
-    await person.open("/memories?user=ana")
-    assert person.status == status
-    assert told in person.text
-    assert "<b>" not in person.page
-    assert "ana" in person.text
-    assert "Sign out" in person.text
+    ]
+    for failure, status, told in cases:
+        fakes.recorder.fail("ListMemories", failure)
+        await person.open("/memories?user=ana")
+        assert person.status == status, failure
+        assert told in person.text, failure
+        assert "<b>" not in person.page, failure
+        assert "ana" in person.text, failure
+        assert "Sign out" in person.text, failure
 
 
 async def test_a_part_of_a_page_is_replaced_by_its_failure(person: Visitor, fakes: Fakes) -> None:

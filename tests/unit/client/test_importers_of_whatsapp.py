@@ -43,15 +43,15 @@ LOCALES = {
 }
 
 
-@pytest.mark.parametrize("locale", LOCALES)
-def test_lines_of_many_phones_are_read(tmp_path: Path, locale: str) -> None:
-    report = ExportReport()
-    (found,) = read(tmp_path, LOCALES[locale], report)
-    (message,) = found["messages"]
-    assert message["name"] == "Ana"
-    assert message["created_at"].startswith("2023-12-20T17:46")
-    assert message["content"] in LOCALES[locale]
-    assert report.notices == 0
+def test_lines_of_many_phones_are_read(tmp_path: Path) -> None:
+    for locale, line in LOCALES.items():
+        report = ExportReport()
+        (found,) = read(tmp_path, line, report)
+        (message,) = found["messages"]
+        assert message["name"] == "Ana", locale
+        assert message["created_at"].startswith("2023-12-20T17:46"), locale
+        assert message["content"] in line, locale
+        assert report.notices == 0, locale
 
 
 def said(folder: Path, *lines: str, report: ExportReport | None = None) -> list[tuple[str, str]]:
@@ -87,29 +87,28 @@ def test_notices_are_nobodys_words_and_are_counted(tmp_path: Path) -> None:
     assert report.notices == 7
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_what_stands_for_something_else_is_no_message(tmp_path: Path) -> None:
+    for line in [
         "\u200eMessages and calls are end-to-end encrypted.", "\u200eBild weggelassen",
         "\u200e<Anhang: 00000002-PHOTO.jpg>", "Bild weggelassen", "image omitted",
         "<Media omitted>", "<Archivo omitido>", "<This message was edited>",
         "This message was deleted", "This message was deleted.", "Tin nhắn này đã bị xóa",
         "Missed voice call", "null", "IMG-20260821-WA0001.jpg (archivo adjunto)",
         "\u200eIMG-20260821-WA0001.jpg (tệp đính kèm)",
-    ],
-)  # fmt: skip
-def test_what_stands_for_something_else_is_no_message(tmp_path: Path, line: str) -> None:
-    report = ExportReport()
-    found = said(
-        tmp_path, f"21/08/2026, 14:30 - Bo: {line}", "21/08/2026, 14:31 - Ana: Hi", report=report
-    )
-    assert found == [("Ana", "Hi")]
-    assert report.notices == 1
+    ]:  # fmt: skip
+        report = ExportReport()
+        found = said(
+            tmp_path,
+            f"21/08/2026, 14:30 - Bo: {line}",
+            "21/08/2026, 14:31 - Ana: Hi",
+            report=report,
+        )
+        assert found == [("Ana", "Hi")], line
+        assert report.notices == 1, line
 
 
-@pytest.mark.parametrize(
-    ("lines", "content"),
-    [
+def test_words_beside_what_stands_for_something_else_are_kept(tmp_path: Path) -> None:
+    cases: list[tuple[tuple[str, ...], str]] = [
         (("IMG-1.jpg (file attached)", "Our new house"), "Our new house"),
         (("Our new house \u200e<attached: 1.jpg>",), "Our new house"),
         (("I live in Huế <This message was edited>",), "I live in Huế"),
@@ -122,13 +121,12 @@ def test_what_stands_for_something_else_is_no_message(tmp_path: Path, line: str)
         (("a <b> c", "", "d"), "a <b> c\nd"),
         (("I was told: this message was deleted",), "I was told: this message was deleted"),
         (("1/2 (half)",), "1/2 (half)"),
-    ],
-)
-def test_words_beside_what_stands_for_something_else_are_kept(
-    tmp_path: Path, lines: tuple[str, ...], content: str
-) -> None:
-    first, *further = lines
-    assert said(tmp_path, f"21/08/2026, 14:30 - Ana: {first}", *further) == [("Ana", content)]
+    ]
+    for lines, content in cases:
+        first, *further = lines
+        assert said(tmp_path, f"21/08/2026, 14:30 - Ana: {first}", *further) == [
+            ("Ana", content)
+        ], lines
 
 
 def test_lines_that_begin_like_a_time_go_on_with_the_message(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hitherto_client.integrations.exchange import batched
 from hitherto_client.integrations.kept_items import as_messages
 from hitherto_client.transcripts import Defaults, FileTranscript, TranscriptError, read_transcripts
 from hitherto_client.wire import build
+from tests.refusing import refusing
 
 SARAH = Defaults(user_id="sarah")
 
@@ -85,9 +86,8 @@ class TestJsonLines:
         value = record(messages=[{"role": "user", "content": "one\u2028two\x85three"}])
         assert one(tmp_path, value).transcript.messages[0].content == "one\u2028two\x85three"
 
-    @pytest.mark.parametrize(
-        ("line", "problem"),
-        [
+    def test_mistakes_name_file_and_line(self, tmp_path: Path) -> None:
+        cases: list[tuple[str, str]] = [
             ('{"user_id": "sarah",', "is not JSON"),
             ("[1]", "not a JSON object"),
             ('{"user_id": "a", "conversation_id": "b"}', "`messages` is missing"),
@@ -117,13 +117,12 @@ class TestJsonLines:
                 "`content` should be text of valid Unicode",
             ),
             ("[" * 100_000, "nested too deeply"),
-        ],
-    )
-    def test_mistakes_name_file_and_line(self, tmp_path: Path, line: str, problem: str) -> None:
-        path = write(tmp_path, f"{json.dumps(record())}\n\n{line}\n")
-        with pytest.raises(TranscriptError, match=problem) as caught:
-            read_transcripts(path, Defaults())
-        assert str(caught.value).startswith(f"{path}, line 3: ")
+        ]
+        for line, problem in cases:
+            path = write(tmp_path, f"{json.dumps(record())}\n\n{line}\n")
+            with pytest.raises(TranscriptError, match=problem) as caught, refusing(line):
+                read_transcripts(path, Defaults())
+            assert str(caught.value).startswith(f"{path}, line 3: "), line
 
 
 class TestPlainText:

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, load
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, ConversationCase, load
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, add, judge_row, ratio
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import language_of
 from tests.unit.evaluation.observations import perfect
 
-ROWS = load()
 AMOUNTS = {"input_tokens", "output_tokens", "usd", "usd_reference"}
 
 
+@cache
+def rows() -> list[ConversationCase]:
+    """All of them; read by who judges them, not by who collects this module."""
+    return load()
+
+
 def test_i6_at_least_sixty_transcripts_in_three_languages() -> None:
-    assert len(ROWS) >= 60
-    assert all(count >= 15 for count in Counter(row.language for row in ROWS).values())
-    assert {row.language for row in ROWS} == set(LANGUAGES)
+    assert len(rows()) >= 60
+    assert all(count >= 15 for count in Counter(row.language for row in rows()).values())
+    assert {row.language for row in rows()} == set(LANGUAGES)
 
 
 def test_every_language_has_every_category() -> None:
     for language in LANGUAGES:
-        found = {row.category for row in ROWS if row.language == language}
+        found = {row.category for row in rows() if row.language == language}
         assert found == set(CATEGORIES), language
 
 
 def test_i6_both_examples_of_document_002_section_9() -> None:
-    first, second = (row for row in ROWS if row.source == "document 002, section 9")
+    first, second = (row for row in rows() if row.source == "document 002, section 9")
     assert [message.role for message in first.transcript] == ["user", "assistant"]
     assert first.transcript[0].content == (
         "I really hate when my resume sounds like everyone else's. Keep it real, no fluff."
@@ -42,7 +48,7 @@ def test_i6_both_examples_of_document_002_section_9() -> None:
 
 
 def test_a_perfect_answer_to_a_row_scores_one() -> None:
-    for row in ROWS:
+    for row in rows():
         if row.source:
             continue
         counts = add([judge_row(perfect(row)).counts])
@@ -52,7 +58,7 @@ def test_a_perfect_answer_to_a_row_scores_one() -> None:
 
 
 def test_what_is_optional_is_no_invention_and_not_forbidden_either() -> None:
-    for row in ROWS:
+    for row in rows():
         for item in row.expected:
             if item.says:
                 assert unsupported(item.says, row) == [], row.id
@@ -62,8 +68,8 @@ def test_what_is_optional_is_no_invention_and_not_forbidden_either() -> None:
 def test_nearly_every_statement_of_another_conversation_counts_as_made_up() -> None:
     strange = [
         bool(unsupported(item.says, row))
-        for row in ROWS
-        for other in ROWS
+        for row in rows()
+        for other in rows()
         if other.language == row.language and other.category != row.category
         for item in other.required
         if item.says

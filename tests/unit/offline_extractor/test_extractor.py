@@ -286,10 +286,10 @@ def test_the_summary_tells_what_was_said_and_asked_in_its_language() -> None:
 @given(
     st.lists(
         st.one_of(
-            st.text(max_size=80),
+            st.text(max_size=40),
             st.sampled_from(["I ", "am a ", "live in ", "tôi ", "tên là ", "ở ", "?", ". ", "\n"]),
         ),
-        max_size=12,
+        max_size=8,
     )
 )
 def test_no_text_breaks_it(parts: list[str]) -> None:

@@ -408,22 +408,18 @@ def test_a_statement_may_be_the_same_as_a_memory_shown() -> None:
         assert new.same_as == kept, given
 
 
-@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles", "UTC"])
-@pytest.mark.parametrize(
-    ("said", "first", "after"),
-    [
+def test_a_year_a_month_or_a_day_is_one_of_the_persons_zone() -> None:
+    """It begins with its first moment there, and what expires with it does so at its end."""
+    others: list[tuple[str, tuple[int, int, int], tuple[int, int, int]]] = [
         ("2026", (2026, 1, 1), (2027, 1, 1)),
         ("2026-12", (2026, 12, 1), (2027, 1, 1)),
         ("2026-02", (2026, 2, 1), (2026, 3, 1)),
         ("2026-02-28", (2026, 2, 28), (2026, 3, 1)),
-    ],
-)
-def test_a_year_a_month_or_a_day_is_one_of_the_persons_zone(
-    zone: str, said: str, first: tuple[int, int, int], after: tuple[int, int, int]
-) -> None:
-    """It begins with its first moment there, and what expires with it does so at its end."""
-    reply = json.dumps({"new_memories": [item(valid_from=said, expires_at=said)]})
-    (new,) = read_answer(reply, messages=["m1"], memories=[], zone=ZoneInfo(zone)).new
-    assert new.valid_from == datetime(*first, tzinfo=ZoneInfo(zone))
-    assert new.expires_at == datetime(*after, tzinfo=ZoneInfo(zone))
-    assert new.valid_from.utcoffset() == timedelta(0)
+    ]
+    for zone in ["Asia/Tokyo", "America/Los_Angeles", "UTC"]:
+        for said, first, after in others:
+            reply = json.dumps({"new_memories": [item(valid_from=said, expires_at=said)]})
+            (new,) = read_answer(reply, messages=["m1"], memories=[], zone=ZoneInfo(zone)).new
+            assert new.valid_from == datetime(*first, tzinfo=ZoneInfo(zone)), (zone, said)
+            assert new.expires_at == datetime(*after, tzinfo=ZoneInfo(zone)), (zone, said)
+            assert new.valid_from.utcoffset() == timedelta(0), (zone, said)

@@ -248,9 +248,8 @@ def test_updates_over_the_cap_stand_beside() -> None:
     assert [made.may_replace for made in plan.creations] == [(m.memory_id,) for m in memories]
 
 
-@pytest.mark.parametrize(
-    ("sources", "origin", "allowed"),
-    [
+def test_row_67_trust_decides_what_may_change() -> None:
+    cases: list[tuple[tuple[str, ...] | None, str, bool]] = [
         (None, "user", True),
         (("m1",), "user", True),
         (("m2",), "user", False),
@@ -259,26 +258,20 @@ def test_updates_over_the_cap_stand_beside() -> None:
         ((), "user", False),
         (("m2",), "assistant", True),
         (("m2",), "operator", False),
-    ],
-)
-@pytest.mark.parametrize("how", ["updated", "contradicted", "achieved", "forgotten"])
-def test_row_67_trust_decides_what_may_change(
-    how: str, sources: tuple[str, ...] | None, origin: str, allowed: bool
-) -> None:
-    before = known(type="goal", origin=origin)
-    item: Any
-    if how == "updated":
-        item = update(content=ALFAMA, source_ids=sources)
-    elif how == "forgotten":
-        item = forgotten(source_ids=sources)
-        # Only a user asks to forget, even what the assistant said.
-        allowed = allowed and sources != ("m2",)
-    else:
-        item = closed(by=None, source_ids=sources)
-    changed: dict[str, Any] = {how: [item]}
-    plan = planned(before, **changed)
-    assert bool(plan.rewrites or plan.closures) == allowed
-    assert len(plan.refusals) == (not allowed)
+    ]
+    for sources, origin, may in cases:
+        items: dict[str, Any] = {
+            "updated": update(content=ALFAMA, source_ids=sources),
+            "contradicted": closed(by=None, source_ids=sources),
+            "achieved": closed(by=None, source_ids=sources),
+            "forgotten": forgotten(source_ids=sources),
+        }
+        for how, item in items.items():
+            # Only a user asks to forget, even what the assistant said.
+            allowed = may and (how != "forgotten" or sources != ("m2",))
+            plan = planned(known(type="goal", origin=origin), **{how: [item]})
+            assert bool(plan.rewrites or plan.closures) == allowed, (how, sources, origin)
+            assert len(plan.refusals) == (not allowed), (how, sources, origin)
 
 
 def test_row_38_a_request_to_forget_from_before_it_was_said_again_is_late() -> None:

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -206,14 +205,14 @@ def test_row_29_requests_to_forget_count_too() -> None:
     assert len(planned(*memories, forgotten=asked[:5], active_count=6).rewrites) == 5
 
 
-@pytest.mark.parametrize("status", ["forgotten", "contradicted", "superseded", "archived"])
-@pytest.mark.parametrize("how", ["updated", "contradicted", "achieved"])
-def test_what_is_not_current_is_not_changed(how: str, status: str) -> None:
-    item: Any = update(content=f"{LISBON} now") if how == "updated" else closed(by=None)
-    answer: dict[str, Any] = {how: [item]}
-    plan = planned(known(status=status, type="goal"), **answer)
-    assert untouched(plan)
-    assert len(plan.refusals) == 1
+def test_what_is_not_current_is_not_changed() -> None:
+    for status in ["forgotten", "contradicted", "superseded", "archived"]:
+        for how in ["updated", "contradicted", "achieved"]:
+            item: Any = update(content=f"{LISBON} now") if how == "updated" else closed(by=None)
+            answer: dict[str, Any] = {how: [item]}
+            plan = planned(known(status=status, type="goal"), **answer)
+            assert untouched(plan), (status, how)
+            assert len(plan.refusals) == 1, (status, how)
 
 
 def test_a_memory_is_closed_once() -> None:

@@ -241,7 +241,7 @@ def test_five_megabytes_do_not_make_a_profile_larger_than_its_cap() -> None:
     held = merge({"summary": "A nurse", "facts": {"personal": {"name": "Lan"}}})
     patch = {
         "summary": "x" * 5_000_000,
-        "facts": {f"key {number}": "é" * 900 for number in range(3_000)},
+        "facts": {f"key {number}": "é" * 900 for number in range(1_000)},
         "metadata": {"lists": {f"l{number}": ["y" * 400] * 3 for number in range(500)}},
     }
     change = merge(patch, LATER, held)
@@ -249,7 +249,7 @@ def test_five_megabytes_do_not_make_a_profile_larger_than_its_cap() -> None:
     assert size(change.profile) > MAX_BYTES * 0.9
     assert change.profile.summary == "A nurse"
     assert change.profile.facts["personal"] == {"name": "Lan"}
-    assert change.dropped > 2_900
+    assert change.dropped > 900
     assert change.profile.version == 2
 
 
@@ -279,7 +279,7 @@ _scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["",
 _json = st.recursive(
     _scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=3),
-    max_leaves=12,
+    max_leaves=6,
 )
 _patches = st.fixed_dictionaries(
     {
@@ -293,7 +293,7 @@ _patches = st.fixed_dictionaries(
 _times = st.integers(0, 5).map(lambda hours: NOON + timedelta(hours=hours))
 
 
-@given(st.lists(st.tuples(_patches, _times), max_size=4))
+@given(st.lists(st.tuples(_patches, _times), max_size=3))
 def test_merging_twice_changes_nothing_more(steps: list[tuple[dict[str, Any], datetime]]) -> None:
     change = ProfileChange(EMPTY, {}, [], 0)
     for patch, at in steps:
@@ -304,7 +304,7 @@ def test_merging_twice_changes_nothing_more(steps: list[tuple[dict[str, Any], da
         assert twice.changed == []
 
 
-@given(st.lists(st.tuples(_patches, _times), max_size=4))
+@given(st.lists(st.tuples(_patches, _times), max_size=3))
 def test_no_item_of_a_list_and_no_key_is_ever_removed(
     steps: list[tuple[dict[str, Any], datetime]],
 ) -> None:

@@ -222,7 +222,7 @@ _candidates = st.lists(
         most_recent=st.booleans(),
         words=_texts,
     ),
-    max_size=12,
+    max_size=6,
     unique_by=lambda candidate: (candidate.kind, candidate.key),
 )
 _lights = st.builds(
