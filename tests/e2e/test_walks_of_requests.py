@@ -67,7 +67,6 @@ class Life:
         self.services, self.name, self.random, self.replies = services, name, random, replies
         self.turn = 0
         self.events: list[Happened] = []
-        self.taken_back: set[str] = set()
         self.story: list[str] = []
         self.moments = [datetime.now(UTC)]
 
@@ -248,15 +247,9 @@ class Life:
         await ask(self.services, "ForgetMemory", user_id=self.name, memory_id=known.id)
 
     async def restore(self) -> None:
-        found = await self.held(
+        forgotten = await self.held(
             memory_pb2.MEMORY_STATUS_FORGOTTEN, memory_pb2.MEMORY_STATUS_SUPERSEDED
         )
-        # What stood on a source that was taken back may lose it, or go, with the next roll-back.
-        forgotten = [
-            each
-            for each in found
-            if self.taken_back.isdisjoint(source.conversation_id for source in each.sources)
-        ]
         if not forgotten:
             return
         one = self.random.choice(forgotten)
@@ -300,7 +293,6 @@ class Life:
         whole = bool(job.conversation_id) and self.random.random() < 0.5
         source = {"conversation_id": job.conversation_id} if whole else {"job_id": job.id}
         self.story.append(f"takes back {source} ({job.kind})")
-        self.taken_back.add(job.conversation_id)
         before = {each.id: each for each in await self.held(*CURRENT)}
         counts = []
         for dry_run in (True, False):

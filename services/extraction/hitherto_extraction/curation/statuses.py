@@ -20,6 +20,7 @@ from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
 from hitherto_extraction.storage import (
     editing,
+    known_memories,
     ledger,
     memories,
     mentions,
@@ -41,7 +42,8 @@ _REVIEWED = "contradicted by a memory that review let through"
 async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
     """Make a memory FORGOTTEN, with the profile's values that rest on it alone.
 
-    A forgotten one stays unchanged.
+    One that somebody forgot by hand stays unchanged. Any other forgotten one gets a request of its
+    own, which holds if what forgot it is taken back.
 
     Raises:
         NotFound: The user has no such memory.
@@ -49,7 +51,9 @@ async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) ->
     """
     held = await _open(user, memory_id)
     if held.memory.status == "forgotten":
-        return held.memory
+        made = await known_memories.forgettings(user, [memory_id])
+        if made[memory_id].by_hand:
+            return held.memory
     return await forget_held(user, held, (reason, "forgotten by hand"), actor=actor)
 
 

@@ -68,7 +68,10 @@ async def look_around(
     forgotten = [each.memory_id for each in known.values() if each.status == "forgotten"]
     for memory_id, made in (await known_memories.forgettings(user, forgotten)).items():
         known[memory_id] = replace(
-            known[memory_id], forgotten_at=made.at, taken_back_from=made.taken_back_from
+            known[memory_id],
+            forgotten_at=made.at,
+            taken_back_from=made.taken_back_from,
+            nothing_left=made.nothing_left,
         )
     neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
     for (position, memory_id), found in near.items():

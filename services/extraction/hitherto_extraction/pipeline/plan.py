@@ -229,8 +229,8 @@ class _Statements:
     ) -> None:
         if not _brings_back(known, evidence, suspect):
             self._stay_forgotten(item, evidence, known, suspect)
-        elif known.taken_back_from is not None:
-            # Nothing is left of the source that was taken back.
+        elif known.nothing_left or known.taken_back_from is not None:
+            # Nothing is left of the source that was taken back, whoever asked to forget it too.
             self._create(uuid7(), item, evidence, suspect)
         else:
             self._restate(item, evidence, known, "the user said it again")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.rollback.replay import replacements, replay, stays_hidden
+from hitherto_extraction.rollback.replay import replacements, replay, stating, stays_hidden
 from hitherto_extraction.storage import editing, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
@@ -25,6 +25,8 @@ class MemoryHistory:
         versions: Every version.
         statements: Everything said about it.
         rolled_back: Versions that earlier roll-backs made.
+        restored: Versions by which somebody restored it.
+        asked: Versions by which somebody forgot it, also if it was forgotten.
         taken: Versions without a statement that are rolled back now.
     """
 
@@ -32,12 +34,19 @@ class MemoryHistory:
     versions: Sequence[StoredVersion]
     statements: Sequence[StoredStatement]
     rolled_back: frozenset[int]
+    restored: frozenset[int]
+    asked: frozenset[int]
     taken: frozenset[int] = frozenset()
 
     @property
     def skipped(self) -> frozenset[int]:
         """Versions that do not count although no statement explains them."""
         return self.rolled_back | self.taken
+
+    @property
+    def stating(self) -> frozenset[int]:
+        """Versions by which somebody restored it when nothing stated it: they state it."""
+        return stating(self.versions, self.statements, self.rolled_back, self.restored)
 
 
 @dataclass(slots=True)
@@ -60,6 +69,8 @@ class Gone:
             history.versions,
             history.statements,
             skipped=history.skipped,
+            stating=history.stating,
+            asked=history.asked,
             gone=self.every,
             hidden=self.hidden,
         )
@@ -72,7 +83,11 @@ class Gone:
             m
             for m in found
             if stays_hidden(
-                histories[m].versions, histories[m].statements, skipped=histories[m].skipped
+                histories[m].versions,
+                histories[m].statements,
+                skipped=histories[m].skipped,
+                stating=histories[m].stating,
+                asked=histories[m].asked,
             )
         }
         return found
@@ -102,9 +117,16 @@ async def read_histories(user: UserRows, memory_ids: Collection[UUID]) -> dict[U
     held = await editing.read(user, wanted)
     versions = await storage.read_versions(user, wanted)
     said = await statements.of_memories(user, wanted)
-    earlier = await storage.rolled_back(user, wanted)
+    made = await storage.made_by(user, wanted)
     return {
-        m: MemoryHistory(each, versions[m], said[m], frozenset(earlier[m]))
+        m: MemoryHistory(
+            each,
+            versions[m],
+            said[m],
+            rolled_back=frozenset(made["rolled_back"][m]),
+            restored=frozenset(made["restored"][m]),
+            asked=frozenset(made["forgotten"][m]),
+        )
         for m, each in held.items()
     }
 

@@ -21,7 +21,7 @@ from hitherto_extraction.consolidation.writing import (
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.selection import names_in
-from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
+from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile, keep_forgotten
 from hitherto_extraction.rollback.histories import Gone, read_histories
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.storage import (
@@ -62,13 +62,17 @@ class _SaidSince:
 async def undo(user: UserRows, memory_id: UUID, *, actor: str) -> list[Memory]:
     """A call of UndoConsolidation, in its transaction; see `take_merge_back`.
 
+    What somebody asked to forget since stays so.
+
     Raises:
         WrongState: The user was erased.
     """
     await users.enter_alone(user)
+    begun = await users.database_now(user.connection)
     originals = await take_merge_back(user, memory_id, actor=actor, reason=UNDONE)
     names = [each.memory_id for each in originals]
-    await join_said_meanwhile(user, names)
+    hidden = await keep_forgotten(user, names, since=begun)
+    await join_said_meanwhile(user, set(names) - hidden)
     await leave_alone(user, names)
     return await read_originals(user, names)
 

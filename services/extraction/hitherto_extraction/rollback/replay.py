@@ -2,7 +2,8 @@
 
 The memory is rebuilt from its first version on. Statements of sources are applied by the rules of
 learning (`pipeline.merge`), without those that are rolled back. A version that no statement
-explains was made by hand or by upkeep: the fields it changed are set again.
+explains was made by hand or by upkeep: the fields it changed are set again. One by which somebody
+restored what nothing stated any more states it, as it was then.
 
 What is left stands word for word as one of the remaining sources said it: nothing is cut out of
 sentences. A statement that only repeated (`repeats`) what is rolled back states it by itself.
@@ -63,6 +64,8 @@ def replay(
     statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int] = (),
+    stating: Collection[int] = (),
+    asked: Collection[int] = (),
     gone: Collection[UUID] = (),
     hidden: Collection[UUID] = (),
 ) -> dict[str, Any] | None:
@@ -73,10 +76,12 @@ def replay(
         statements: All statements about it, in order, including those rolled back.
         skipped: Versions that do not count although no statement explains them: those of roll-backs
             and of jobs that are rolled back.
+        stating: Versions by which somebody restored the memory when nothing else stated it.
+        asked: Versions by which somebody forgot it: a request of its own if it was forgotten.
         gone: Memories that nothing states any more: nothing is closed or held back for them.
         hidden: Those among them that somebody asked to forget, with what was joined to them.
     """
-    held = _replayed(versions, statements, skipped, gone, hidden)
+    held = _replayed(versions, statements, skipped, stating, asked, gone, hidden)
     return held if held["content"] else None
 
 
@@ -85,16 +90,48 @@ def stays_hidden(
     statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int] = (),
+    stating: Collection[int] = (),
+    asked: Collection[int] = (),
 ) -> bool:
     """Whether a request to forget the memory stands, although nothing states it any more."""
-    held = _replayed(versions, statements, skipped)
+    held = _replayed(versions, statements, skipped, stating, asked)
     return not held["content"] and held["status"] == "forgotten"
+
+
+def stating(
+    versions: Sequence[StoredVersion],
+    statements: Sequence[StoredStatement],
+    rolled_back: Collection[int],
+    restored: Collection[int],
+) -> frozenset[int]:
+    """Those versions by which somebody `restored` a memory when nothing else stated it.
+
+    What is taken back afterwards changes nothing about that: who restored it states it since. Who
+    said it again made a statement, which explains the version and can be taken back.
+    """
+    found = set[int]()
+    explained = {each.version for each in statements if each.made_version}
+    for place, version in enumerate(versions):
+        if version.version not in restored or version.version in explained:
+            continue
+        then = [
+            replace(each, taken=each.taken_at is not None and each.taken_at <= version.at)
+            for each in statements
+            if each.version < version.version
+        ]
+        # What stands for a version that was taken back later did not count then.
+        then = [each for each in then if each.taken or each.action != "taken"]
+        if not _replayed(versions[:place], then, rolled_back, found)["content"]:
+            found.add(version.version)
+    return frozenset(found)
 
 
 def _replayed(
     versions: Sequence[StoredVersion],
     statements: Sequence[StoredStatement],
     skipped: Collection[int],
+    stating: Collection[int],
+    asked: Collection[int] = (),
     gone: Collection[UUID] = (),
     hidden: Collection[UUID] = (),
 ) -> dict[str, Any]:
@@ -105,16 +142,13 @@ def _replayed(
     rebuilt = _RebuiltMemory(gone, hidden)
     rebuilt.held["type"] = versions[0].fields["type"]
     before: StoredVersion | None = None
-    was_gone = False
     for version in versions:
-        if version.version not in explained and version.version not in skipped:
-            # Who restores what a roll-back had left nothing of states it.
-            rebuilt.change(None if was_gone and not rebuilt.held["content"] else before, version)
-        was_gone = version.fields["status"] == "forgotten" and (
-            was_gone
-            if before is not None and before.fields["status"] == "forgotten"
-            else version.version in skipped
-        )
+        if version.version in stating:
+            rebuilt.change(None, version)
+        elif version.version not in explained and version.version not in skipped:
+            rebuilt.change(before, version)
+            if version.version in asked:
+                rebuilt.forget(version.at)
         rebuilt.at = version.at
         for each in said[version.version]:
             if not each.taken:
@@ -167,6 +201,10 @@ class _RebuiltMemory:
                 held[name] = new[name]
         if new["status"] == "forgotten" and old["status"] != "forgotten":
             self._ended_at = after.at
+
+    def forget(self, at: datetime) -> None:
+        """Forget it by hand, whatever else has forgotten it."""
+        self.held["status"], self.held["superseded_by"], self._ended_at = "forgotten", None, at
 
     def hear(self, statement: StoredStatement) -> None:
         """Apply a statement of a source."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
@@ -33,7 +33,7 @@ from hitherto_extraction.storage.rollback import MessageRange
 from hitherto_extraction.storage.statements import StatementReference
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import NotFound
-from hitherto_shared.models import Summary
+from hitherto_shared.models import CURRENT_STATUSES, Memory, Summary
 
 REASON = "its source was taken back"
 
@@ -89,13 +89,11 @@ async def roll_back(
     taught = await _taught(user, source)
     cancelled = await _cancel_learning(user, source, taught.job_ids, max_attempts)
     await statements.take_back(user, [each.statement_id for each in taught.statements])
-    touched = {
-        *taught.stated,
-        *taught.named,
-        *(each.memory_id for each in taught.statements if each.memory_id is not None),
-        *await storage.written_by(user, taught.job_ids),
-    }
-    undone = await _undo_merges(user, taught, touched, actor)
+    begins = await _begins(user, taught)
+    undone = await _undo_merges(user, taught, begins, actor)
+    originals = {each.memory_id: each for parts in undone for each in parts}
+    # What ended a merged memory has ended its originals too, and may be taken back itself.
+    ended = {m for m, each in originals.items() if each.status not in CURRENT_STATUSES}
     rebuilding = Rebuilding(
         user,
         job_ids=taught.job_ids,
@@ -108,12 +106,11 @@ async def roll_back(
     counts = {
         "jobs_cancelled": cancelled,
         "consolidations_undone": len(undone),
-        **await rebuilding.run(touched),
+        **await rebuilding.run(begins.keys() | ended),
     }
-    originals = set[UUID]().union(*undone.values())
-    hidden = await keep_forgotten(user, rebuilding.changed | originals, since=begun)
+    hidden = await keep_forgotten(user, rebuilding.changed | originals.keys(), since=begun)
     counts["memories_restored"] -= len(hidden & rebuilding.changed)
-    await join_said_meanwhile(user, (rebuilding.back | originals) - hidden)
+    await join_said_meanwhile(user, (rebuilding.back | originals.keys()) - hidden)
     if originals:
         await leave_alone(user, sorted(originals))
     counts["profile_fields"] = await rebuild_profile(
@@ -237,20 +234,29 @@ async def _of_jobs(
     )
 
 
-async def _undo_merges(
-    user: UserRows, taught: _SourceEffects, touched: Collection[UUID], actor: str
-) -> dict[UUID, list[UUID]]:
-    """Take apart merged memories that the source made or that include something of it.
+async def _begins(user: UserRows, taught: _SourceEffects) -> dict[UUID, datetime | None]:
+    """The memories that a source touched, and since when; None: nobody knows."""
+    begins: dict[UUID, datetime | None] = dict(await storage.written_by(user, taught.job_ids))
+    for each in taught.statements:
+        if each.memory_id is not None:
+            known = begins.get(each.memory_id)
+            begins[each.memory_id] = min(known or each.recorded_at, each.recorded_at)
+    return {**dict.fromkeys((*taught.stated, *taught.named)), **begins}
 
-    Returns the originals of each.
+
+async def _undo_merges(
+    user: UserRows, taught: _SourceEffects, begins: Mapping[UUID, datetime | None], actor: str
+) -> list[list[Memory]]:
+    """Take apart merged memories that the source made or that were made of something of it.
+
+    Not those of whose originals it only said something afterwards. Returns the originals of each.
     """
-    above = await superseded.merged_above(user, sorted(touched))
+    above = await superseded.merged_above(user, begins)
     made = await storage.merged_by(user, taught.job_ids)
-    undone = {}
-    for memory_id in dict.fromkeys([*above, *made]):
-        originals = await take_merge_back(user, memory_id, actor=actor, reason=REASON, share=True)
-        undone[memory_id] = [each.memory_id for each in originals]
-    return undone
+    return [
+        await take_merge_back(user, memory_id, actor=actor, reason=REASON, share=True)
+        for memory_id in dict.fromkeys([*above, *made])
+    ]
 
 
 async def rebuild_summary(user: UserRows, conversation_id: str) -> str | None:

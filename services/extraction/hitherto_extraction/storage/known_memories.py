@@ -131,7 +131,8 @@ ORDER BY v.memory_id, v.version DESC
 
 # Of these memories, those that are forgotten: since when, whatever has changed of them meanwhile,
 # and, if it was because of a roll-back, or of a request that was taken back, the conversations that
-# stated them. One that somebody asked to forget stays so.
+# stated them. One that somebody asked to forget stays so, since the last request by hand. Whether
+# that was by hand; whether all that stated it was taken back, and it stands for nothing else.
 _FORGOTTEN = """
 SELECT m.memory_id,
        coalesce((SELECT v.known_from FROM memory_versions AS v
@@ -151,12 +152,36 @@ SELECT m.memory_id,
             THEN array(
                 SELECT DISTINCT s.conversation_id FROM memory_sources AS s
                 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-                  AND s.memory_id = m.memory_id) END
+                  AND s.memory_id = m.memory_id) END,
+       asked.version IS NOT NULL AND NOT EXISTS (
+           SELECT FROM memory_versions AS v
+           WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+             AND v.memory_id = m.memory_id AND v.version = asked.version AND v.job_id IS NOT NULL)
+           AND (asked.version <> m.version OR m.job_id IS NULL),
+       EXISTS (
+           SELECT FROM statements AS s
+           WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+             AND s.memory_id = m.memory_id AND s.action = 'said')
+       AND NOT EXISTS (
+           SELECT FROM memories AS o
+           WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+             AND o.superseded_by = m.memory_id)
+       AND NOT EXISTS (
+           SELECT FROM statements AS s
+           WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+             AND s.memory_id = m.memory_id AND s.action IN ('said', 'updated')
+             AND s.taken_back_at IS NULL)
 FROM memories AS m
 CROSS JOIN LATERAL (
-    SELECT coalesce(max(v.version), 0) + 1 AS version FROM memory_versions AS v
+    SELECT coalesce(max(v.version), 0) AS version FROM memory_versions AS v
     WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
-      AND v.memory_id = m.memory_id AND v.status <> 'forgotten') AS became_so
+      AND v.memory_id = m.memory_id AND v.status <> 'forgotten') AS told
+CROSS JOIN LATERAL (
+    SELECT max(h.version) AS version FROM history AS h
+    WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+      AND h.memory_id = m.memory_id AND h.version > told.version
+      AND h.subject = 'memory' AND h.action = 'forgotten') AS asked
+CROSS JOIN LATERAL (SELECT coalesce(asked.version, told.version + 1) AS version) AS became_so
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'forgotten'
 """
@@ -186,7 +211,8 @@ class CurrentMemory:
 
     A `doubtful` one may no longer hold because something else has changed. For a `sealed` one, the
     words are the opened ones. `questions` are those that its words answer; a sealed one has none.
-    `forgotten_at` and `taken_back_from` are those of its `Forgetting`, where that was read.
+    `forgotten_at`, `taken_back_from` and `nothing_left` are those of its `Forgetting`, where that
+    was read.
     """
 
     memory_id: UUID
@@ -213,6 +239,7 @@ class CurrentMemory:
     sealed: bool = False
     forgotten_at: datetime | None = None
     taken_back_from: Sequence[str] | None = None
+    nothing_left: bool = False
 
     @property
     def changed_at(self) -> datetime:
@@ -252,10 +279,14 @@ class Forgetting:
         at: Since when it is forgotten, whatever has changed of it meanwhile.
         taken_back_from: The conversations that stated one of which roll-backs left nothing; None if
             somebody asked to forget it.
+        by_hand: Whether somebody forgot it by hand.
+        nothing_left: Whether all that stated it was taken back, before or after that.
     """
 
     at: datetime
     taken_back_from: Sequence[str] | None
+    by_hand: bool
+    nothing_left: bool
 
 
 def known_of(scope: Scope, *columns_and_sealed: Any) -> CurrentMemory:
@@ -281,7 +312,7 @@ async def forgettings(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, 
     if not memory_ids:
         return {}
     rows = await user.fetch_rows(_FORGOTTEN, memory_ids=Uuids(memory_ids))
-    return {memory_id: Forgetting(at, stated_in) for memory_id, at, stated_in in rows}
+    return {memory_id: Forgetting(*made) for memory_id, *made in rows}
 
 
 async def read_top(user: UserRows, limit: int) -> list[CurrentMemory]:

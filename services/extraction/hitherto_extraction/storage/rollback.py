@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage import sealed_memories, superseded
+from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.user_rows import UserRows
@@ -86,15 +86,19 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND (metadata ->> 'document_id' = %(document_id)s OR context ->> 'document_id' = %(document_id)s)
 """
 
-# Memories of which one of these jobs wrote a version.
+# Memories of which one of these jobs wrote a version, and when it wrote the first one.
 _WRITTEN_BY = """
-SELECT memory_id
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
-UNION
-SELECT memory_id
-FROM memory_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+SELECT memory_id, min(at)
+FROM (
+    SELECT memory_id, updated_at AS at
+    FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+    UNION ALL
+    SELECT memory_id, known_from
+    FROM memory_versions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+) AS written
+GROUP BY memory_id
 """
 
 # Every version, the present one last.
@@ -132,12 +136,13 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
   AND embedding_state = 'stored'
 """
 
-# Versions that earlier roll-backs made.
-_ROLLED_BACK = """
-SELECT memory_id, version
+# Versions that earlier roll-backs made, and those by which somebody restored or forgot a memory.
+_MADE_BY = """
+SELECT memory_id, version, action
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-  AND action = 'rolled_back'
+  AND (action IN ('rolled_back', 'forgotten')
+       OR (action = 'restored' AND related_memory_id IS NULL))
 """
 
 _PROFILE_ROLLED_BACK = """
@@ -186,25 +191,43 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 """
 
 # Sources of a memory in conversations of which every statement about it or what it stands for was
-# taken back, as long as something else states it. Who restored it since vouches for them.
+# taken back, as long as something else states it. Who restored one of them since vouches for it and
+# for what it stands for.
 _DROP_TAKEN_BACK = """
+WITH RECURSIVE stated (memory_id, restored_at) AS (
+    SELECT m.memory_id, r.at
+    FROM memories AS m
+    CROSS JOIN LATERAL (
+        SELECT coalesce(max(h.recorded_at), '-infinity') AS at FROM history AS h
+        WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+          AND h.memory_id = m.memory_id
+          AND h.action = 'restored' AND h.related_memory_id IS NULL) AS r
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
+    UNION
+    SELECT m.memory_id, greatest(stated.restored_at, r.at)
+    FROM stated
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.superseded_by = stated.memory_id AND m.status = 'superseded'
+    CROSS JOIN LATERAL (
+        SELECT coalesce(max(h.recorded_at), '-infinity') AS at FROM history AS h
+        WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+          AND h.memory_id = m.memory_id
+          AND h.action = 'restored' AND h.related_memory_id IS NULL) AS r
+)
 DELETE FROM memory_sources AS s
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.memory_id = %(memory_id)s
   AND s.conversation_id IN (
-      SELECT t.conversation_id FROM statements AS t
-      WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
-        AND t.memory_id = ANY(%(stated)s) AND t.conversation_id IS NOT NULL
+      SELECT t.conversation_id
+      FROM stated
+      JOIN statements AS t ON t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+           AND t.memory_id = stated.memory_id AND t.conversation_id IS NOT NULL
       GROUP BY t.conversation_id
-      HAVING bool_and(t.taken_back_at IS NOT NULL AND t.taken_back_at > coalesce((
-          SELECT max(h.recorded_at) FROM history AS h
-          WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-            AND h.memory_id = %(memory_id)s
-            AND h.action = 'restored' AND h.related_memory_id IS NULL), '-infinity')))
+      HAVING bool_and(t.taken_back_at IS NOT NULL AND t.taken_back_at > stated.restored_at))
   AND EXISTS (
-      SELECT FROM statements AS t
-      WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
-        AND t.memory_id = ANY(%(stated)s) AND t.action IN ('said', 'updated')
-        AND t.taken_back_at IS NULL)
+      SELECT FROM stated
+      JOIN statements AS t ON t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+           AND t.memory_id = stated.memory_id AND t.action IN ('said', 'updated')
+           AND t.taken_back_at IS NULL)
 """
 
 # Evidence for the present words, if some of it no longer counts.
@@ -303,9 +326,9 @@ async def of_document(user: UserRows, document_id: UUID) -> list[UUID]:
     ]
 
 
-async def written_by(user: UserRows, job_ids: Sequence[UUID]) -> list[UUID]:
-    """Memories of which one of these jobs wrote a version."""
-    return await user.fetch_values(_WRITTEN_BY, job_ids=list(job_ids))
+async def written_by(user: UserRows, job_ids: Sequence[UUID]) -> dict[UUID, datetime]:
+    """Memories of which one of these jobs wrote a version, with the time of the first one."""
+    return dict(await user.fetch_rows(_WRITTEN_BY, job_ids=list(job_ids)))
 
 
 async def read_versions(
@@ -328,12 +351,14 @@ async def embed_anew(user: UserRows, memory_ids: Sequence[UUID]) -> None:
     await user.execute(_EMBED_ANEW, memory_ids=list(memory_ids))
 
 
-async def rolled_back(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, set[int]]:
-    """The versions of memories that earlier roll-backs made."""
-    cursor = await user.execute(_ROLLED_BACK, memory_ids=list(memory_ids))
-    found: dict[UUID, set[int]] = {memory_id: set() for memory_id in memory_ids}
-    for memory_id, version in await cursor.fetchall():
-        found[memory_id].add(version)
+async def made_by(user: UserRows, memory_ids: Sequence[UUID]) -> dict[str, dict[UUID, set[int]]]:
+    """The versions of memories that were rolled_back, restored or forgotten, by these actions."""
+    found: dict[str, dict[UUID, set[int]]] = {
+        action: {memory_id: set() for memory_id in memory_ids}
+        for action in ("rolled_back", "restored", "forgotten")
+    }
+    for memory_id, version, action in await user.fetch_rows(_MADE_BY, memory_ids=list(memory_ids)):
+        found[action][memory_id].add(version)
     return found
 
 
@@ -360,8 +385,7 @@ async def drop_taken_back(user: UserRows, memory_ids: Sequence[UUID]) -> int:
     """
     dropped = 0
     for memory_id in memory_ids:
-        stated = await superseded.standing_for(user, [memory_id])
-        cursor = await user.execute(_DROP_TAKEN_BACK, memory_id=memory_id, stated=stated)
+        cursor = await user.execute(_DROP_TAKEN_BACK, memory_id=memory_id)
         dropped += cursor.rowcount
     return dropped
 

@@ -32,7 +32,7 @@ SELECT u.tenant_id, u.user_id, new.statement_id, new.subject, new.memory_id,
     new.conversation_id, new.document_id, new.job_id, new.action, new.version, new.made_version,
     new.origin, new.said_at, new.said, new.sealed,
     statement_timestamp() + make_interval(secs => 1e-6 * new.place),
-    CASE WHEN new.taken THEN u.at END
+    CASE WHEN new.taken THEN statement_timestamp() END
 FROM @its_user AS u
 CROSS JOIN json_to_recordset(%(rows)s) AS new (place integer, statement_id uuid,
     subject text, memory_id uuid, conversation_id text, document_id uuid, job_id uuid,
@@ -42,7 +42,8 @@ CROSS JOIN json_to_recordset(%(rows)s) AS new (place integer, statement_id uuid,
 
 _OF_MEMORIES = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id,
+       taken_back_at
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 ORDER BY memory_id, version, recorded_at, statement_id
@@ -50,7 +51,8 @@ ORDER BY memory_id, version, recorded_at, statement_id
 
 _OF_PROFILE = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id,
+       taken_back_at
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
 ORDER BY recorded_at, statement_id
@@ -59,7 +61,8 @@ ORDER BY recorded_at, statement_id
 # A statement of its own: for both, the plan that Postgres keeps would read all of a user.
 _OF_SUMMARY = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id,
+       taken_back_at
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary'
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
@@ -68,7 +71,7 @@ ORDER BY recorded_at, statement_id
 
 # Each standing statement of a source, by its subject.
 _FIND = """
-SELECT statement_id, subject, memory_id, conversation_id
+SELECT statement_id, subject, memory_id, conversation_id, recorded_at
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND taken_back_at IS NULL
   AND (job_id = ANY(%(job_ids)s)
@@ -86,8 +89,10 @@ SELECT EXISTS (
       AND conversation_id = %(conversation_id)s)
 """
 
+# By the clock: the transaction may have begun before others that held the user's row.
 _TAKE_BACK = """
-UPDATE statements SET taken_back_at = now()
+UPDATE statements SET taken_back_at = clock.at
+FROM @clock AS clock
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND statement_id = ANY(%(statement_ids)s)
 """
@@ -139,7 +144,7 @@ class NewStatement:
 
 @dataclass(frozen=True, slots=True)
 class StoredStatement:
-    """A stored statement, with its words opened."""
+    """A stored statement, with its words opened; `taken_at`: since when it counts no longer."""
 
     statement_id: UUID
     memory_id: UUID | None
@@ -153,6 +158,7 @@ class StoredStatement:
     said: Mapping[str, Any]
     taken: bool
     document_id: UUID | None = None
+    taken_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,7 @@ class StatementReference:
     subject: str
     memory_id: UUID | None
     conversation_id: str | None
+    recorded_at: datetime
 
 
 async def record(user: UserRows, statements: Sequence[NewStatement]) -> None:

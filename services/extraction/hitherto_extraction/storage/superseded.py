@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_shared.database.user_rows import UserRows
@@ -44,15 +45,16 @@ WITH RECURSIVE causes (memory_id) AS (
 SELECT memory_id FROM causes
 """
 
-# Every merged memory that one of these went into, directly or indirectly, the outermost first.
+# Every merged memory that one of these went into, directly or indirectly, if it was made after
+# the time that goes with it. The outermost come first.
 _MERGED_ABOVE = """
-WITH RECURSIVE above (memory_id, steps) AS (
-    SELECT m.superseded_by, 1
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
+WITH RECURSIVE above (memory_id, since, steps) AS (
+    SELECT m.superseded_by, b.since, 1
+    FROM unnest(%(memory_ids)s::uuid[], %(since)s::timestamptz[]) AS b (memory_id, since)
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = b.memory_id AND m.status = 'superseded'
     UNION
-    SELECT m.superseded_by, a.steps + 1
+    SELECT m.superseded_by, a.since, a.steps + 1
     FROM above AS a
     JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.memory_id = a.memory_id
@@ -62,7 +64,7 @@ SELECT k.memory_id
 FROM above AS a
 JOIN memories AS k ON k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s
      AND k.memory_id = a.memory_id
-WHERE k.source = 'consolidation'
+WHERE k.source = 'consolidation' AND (a.since IS NULL OR a.since <= k.created_at)
 GROUP BY k.memory_id
 ORDER BY max(a.steps) DESC, k.memory_id
 """
@@ -103,9 +105,14 @@ async def standing_for(user: UserRows, memory_ids: Collection[UUID]) -> list[UUI
     return await user.fetch_values(_STANDING_FOR, memory_ids=list(memory_ids))
 
 
-async def merged_above(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
-    """Merged memories that these went into, directly or indirectly, the outermost first."""
-    return await user.fetch_values(_MERGED_ABOVE, memory_ids=list(memory_ids))
+async def merged_above(user: UserRows, since: Mapping[UUID, datetime | None]) -> list[UUID]:
+    """Merged memories that these went into, directly or indirectly, the outermost first.
+
+    Of each memory only those count that were made `since` a time; None: all.
+    """
+    return await user.fetch_values(
+        _MERGED_ABOVE, memory_ids=list(since), since=list(since.values())
+    )
 
 
 async def untold(user: UserRows, memory_ids: Collection[UUID]) -> set[UUID]:
