@@ -50,18 +50,23 @@ async def search(service: Service, times: int = 1, **fields: Any) -> None:
             await stub.SearchMemories(request, timeout=120)
 
 
-async def test_what_services_do_shows_in_their_metrics(shared: Processes) -> None:
+async def test_metrics_show_what_services_do_and_the_sum_of_several_processes(
+    shared: Processes,
+) -> None:
     extraction = await shared.start(
         "extraction", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_METRICS_TENANTS="true"
     )
-    retrieval = await shared.start("retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0")
+    retrieval = await shared.start(
+        "retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_READ_PROCESSES="2"
+    )
     async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
         stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
         request = memory_service_pb2.SaveMemoryRequest(user_id="zoë-canary", content="Likes tea.")
         await stub.SaveMemory(request, timeout=120)
         with pytest.raises(grpc.aio.AioRpcError):
             await stub.SaveMemory(memory_service_pb2.SaveMemoryRequest(), timeout=120)
-    await search(retrieval, query="tea")
+    await eventually(lambda: "2 processes serve" in retrieval.said, "both to serve")
+    await asyncio.gather(*(search(retrieval, times=5, query="tea") for _ in range(4)))
 
     page, samples = await scraped(extraction)
     assert "canary" not in page
@@ -74,18 +79,7 @@ async def test_what_services_do_shows_in_their_metrics(shared: Processes) -> Non
     assert value(samples, "hitherto_charged_tokens_total", **embedded) > 0
     page, samples = await scraped(retrieval)
     assert "canary" not in page
-    assert value(samples, "hitherto_search_legs_total", leg="keyword", state="ran") == 1
-    assert [await each.end() for each in (retrieval, extraction)] == [0, 0]
-
-
-async def test_several_processes_show_their_sum(shared: Processes) -> None:
-    service = shared.launch(
-        "retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_READ_PROCESSES="2"
-    )
-    await service.ready()
-    await eventually(lambda: "2 processes serve" in service.said, "both to serve")
-    await asyncio.gather(*(search(service, times=5) for _ in range(4)))
-    _, samples = await scraped(service)
+    assert value(samples, "hitherto_search_legs_total", leg="keyword", state="ran") == 20
     searches = {"method": "RetrievalService/SearchMemories", "code": "OK", "reason": ""}
     assert value(samples, "hitherto_rpcs_total", **searches) == 20
-    assert await service.end() == 0
+    assert [await each.end() for each in (retrieval, extraction)] == [0, 0]
