@@ -9,22 +9,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import grpc
 import pytest
 
-from hitherto.v1 import (
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
-)
 from hitherto_client import AsyncHitherto, HithertoCallError
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.embedded.binaries import MAJOR
 from tests.conftest import as_superuser
 from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, Processes
+from tests.faults.processes import Processes
 from tests.faults.submitting import Batch, Caller
 from tests.scripted_model import ScriptedModel
 
@@ -90,13 +84,8 @@ async def test_what_was_acknowledged_before_the_dump_is_there_after_the_restore(
         await client.erase_user("bob")
         known = {user: await contents(client, user) for user in ("ana", "user-0")}
         assert known["ana"] == ["Ana nhớ 秘密の猫 🐈."]
-    async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
-        memories = memory_service_pb2_grpc.MemoryServiceStub(channel)
-        token = (
-            await memories.SaveMemory(
-                memory_service_pb2.SaveMemoryRequest(user_id="user-1", content="Carla sails.")
-            )
-        ).consistency_token
+    about: dict[str, Any] = {"user_id": "user-1"}
+    saved = await extraction.ask("MemoryService/SaveMemory", content="Carla sails.", **about)
 
     # The backup, while both services run: the database, then the files.
     dump = tmp_path / "hitherto.dump"
@@ -135,11 +124,8 @@ async def test_what_was_acknowledged_before_the_dump_is_there_after_the_restore(
         assert refused.value.reason == "USER_ERASED"
         assert await client.save_memory("ana", "Ana lives in Porto.")
     # A caller that kept a token of the lost database is answered.
-    async with grpc.aio.insecure_channel(retrieval.address, options=CHANNEL_OPTIONS) as channel:
-        reply = await retrieval_service_pb2_grpc.RetrievalServiceStub(channel).GetContext(
-            retrieval_service_pb2.GetContextRequest(user_id="user-1", consistency_token=token),
-            timeout=120,
-        )
+    about["consistency_token"] = saved.consistency_token
+    reply = await retrieval.ask("RetrievalService/GetContext", **about)
     assert "Carla sails." in reply.prompt_block
     one = caller(lambda: extraction.address)
     await one.submit(Batch.new("user-0"))

@@ -27,7 +27,7 @@ from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS
 from tests.e2e.requests import message, transcript
 from tests.faults.otlp import Collector, collecting
-from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service
+from tests.faults.processes import API_KEY, Processes, Service, stub
 from tests.faults.test_metrics import scraped
 from tests.scripted_model import (
     CONTENT_FAULTS,
@@ -54,21 +54,16 @@ class Caller:
 
     def call(self, rpc: str, *, credential: str = "", timeout: float = 120, **fields: Any) -> Any:
         """A call with these fields about the user, as `MemoryService/SaveMemory`."""
-        method = METHODS[rpc]
-        known = method.request.DESCRIPTOR.fields_by_name
+        kind = METHODS[rpc].request
+        known = kind.DESCRIPTOR.fields_by_name
         if "user_id" in known:
             fields.setdefault("user_id", USER)
-        request: Any = method.request(**fields)
+        request: Any = kind(**fields)
         if "update_mask" in known:
             masked(request)
         channel = self._reading if rpc.startswith("Retrieval") else self.writing
-        start = method.kind_of_call(channel)(
-            method.path,
-            request_serializer=method.request.SerializeToString,
-            response_deserializer=method.response.FromString,
-        )
         metadata = [("authorization", credential)] if credential else []
-        return start(request, metadata=metadata, timeout=timeout)
+        return stub(channel, rpc)(request, metadata=metadata, timeout=timeout)
 
     async def refused(self, call: Awaitable[Any]) -> grpc.StatusCode:
         """How a call was refused; nothing of the canaries is in what it says."""
@@ -156,8 +151,8 @@ async def calling(processes: Processes) -> AsyncIterator[tuple[Caller, list[Serv
     """A caller of both services; afterwards their logs are searched."""
     services = [*await processes.start_both()]
     async with (
-        grpc.aio.insecure_channel(services[1].address, options=CHANNEL_OPTIONS) as reading,
-        grpc.aio.insecure_channel(services[0].address, options=CHANNEL_OPTIONS) as writing,
+        services[1].channel() as reading,
+        services[0].channel() as writing,
     ):
         yield Caller(reading, writing), services
     for service in services:

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
 from hitherto_shared.database import migrate
 from tests.faults.conftest import Scene
-from tests.faults.processes import CHANNEL_OPTIONS, Processes
+from tests.faults.processes import Processes, Service
 from tests.faults.submitting import Batch
 from tests.scripted_model import ChatRequest, Hang
 from tests.scripted_model.scripts import Outcome
@@ -48,7 +48,7 @@ async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scen
     entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
     async with (
         asyncio.timeout(180),
-        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel,
+        extraction.channel() as channel,
     ):
         await scene.model.called(8)
         health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
@@ -89,7 +89,7 @@ async def test_rows_9_and_10_a_job_that_hangs_is_handed_back_and_a_call_in_fligh
     entries = [await one.submit(Batch.new(f"user-{n}")) for n in range(3)]
     async with (
         asyncio.timeout(180),
-        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel,
+        extraction.channel() as channel,
     ):
         await scene.model.called(3)
         health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
@@ -111,8 +111,8 @@ async def test_rows_9_and_10_a_job_that_hangs_is_handed_back_and_a_call_in_fligh
     entry = entries[0]
     batch = Batch.new(entry.user)
     async with (
-        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel,
-        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as other,
+        extraction.channel() as channel,
+        extraction.channel() as other,
         await psycopg.AsyncConnection.connect(scene.conninfo) as blocker,
     ):
         stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
@@ -135,7 +135,7 @@ async def test_rows_9_and_10_a_job_that_hangs_is_handed_back_and_a_call_in_fligh
         extraction.send(signal.SIGTERM)
         assert (await watch.read()).status == NOT_SERVING
         watch.cancel()
-        await eventually(lambda: _refused(extraction.address, entry.job_id), "a refusal")
+        await eventually(lambda: _refused(extraction, entry.job_id), "a refusal")
         assert not in_flight.done()
         await blocker.rollback()
         reply = await in_flight
@@ -143,16 +143,14 @@ async def test_rows_9_and_10_a_job_that_hangs_is_handed_back_and_a_call_in_fligh
     assert await extraction.ended() == 0
 
 
-async def _refused(address: str, job_id: str) -> bool:
+async def _refused(service: Service, job_id: str) -> bool:
     """True when a new call is refused; it must then say UNAVAILABLE."""
-    async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
-        stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
-        try:
-            await stub.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id), timeout=120)
-        except grpc.aio.AioRpcError as error:
-            code, told = error.code(), error.details()
-            assert code == grpc.StatusCode.UNAVAILABLE, told
-            return True
+    try:
+        await service.ask("ExtractionService/GetJob", job_id=job_id)
+    except grpc.aio.AioRpcError as error:
+        code, told = error.code(), error.details()
+        assert code == grpc.StatusCode.UNAVAILABLE, told
+        return True
     return False
 
 

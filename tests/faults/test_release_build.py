@@ -46,6 +46,8 @@ def check_alone(wheel: Path, environment: Path) -> None:
     assert not [name for name in ("pytest", "mypy", "ruff", "hypothesis") if name in installed]
 
     hitherto = environment / "bin/hitherto"
+    # Otherwise the parts, which start at once, would each compile the same packages.
+    assert run(environment / "bin/hitherto-extraction", "--help").returncode == 0
     with tempfile.TemporaryDirectory(prefix="hitherto-alone-", dir="/tmp") as base:
         os.chmod(base, 0o711)
         data = Path(base).resolve() / "data"

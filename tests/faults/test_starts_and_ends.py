@@ -1,15 +1,12 @@
-"""Either service first, alone, together; killed in turn; the last one stops Postgres (A3)."""
+"""One service first, alone, or both together; killed in turn; the last one stops Postgres (A3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import grpc
-
-from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.database.migration_files import BASELINE
 from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, Name, Processes, Service
+from tests.faults.processes import Name, Processes, Service
 from tests.faults.submitting import Batch, Caller
 
 MakeCaller = Callable[[Callable[[], str]], Caller]
@@ -20,11 +17,7 @@ async def works(service: Service, caller: MakeCaller) -> None:
     if service.name == "extraction":
         await caller(lambda: service.address).submit(Batch.new("ana"))
         return
-    async with grpc.aio.insecure_channel(service.address, options=CHANNEL_OPTIONS) as channel:
-        stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
-        await stub.GetContext(
-            retrieval_service_pb2.GetContextRequest(user_id="ana"), timeout=120, wait_for_ready=True
-        )
+    await service.ask("RetrievalService/GetContext", user_id="ana")
 
 
 async def test_both_at_once_on_an_empty_folder_then_one_killed_and_the_other_ended(

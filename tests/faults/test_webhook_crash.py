@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import grpc
 import psycopg
 
-from hitherto.v1 import (
-    maintenance_service_pb2,
-    maintenance_service_pb2_grpc,
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-)
 from tests.e2e.receiver import Receiver, accept, hang
-from tests.faults.processes import CHANNEL_OPTIONS, Processes
+from tests.faults.processes import Processes, Service
 from tests.faults.test_crashes import END_STALLED, STALLED, ask
 from tests.waiting import eventually
 
@@ -26,12 +19,10 @@ CREATE TRIGGER stall_places BEFORE UPDATE ON change_positions
 NOW = "UPDATE webhook_deliveries SET next_attempt_at = now() WHERE state = 'pending'"
 
 
-async def save(address: str, content: str) -> str:
+async def save(service: Service, content: str) -> str:
     """A memory of Ana's."""
-    async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
-        stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
-        request = memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content)
-        return str((await stub.SaveMemory(request)).memory.id)
+    saved = await service.ask("MemoryService/SaveMemory", user_id="ana", content=content)
+    return str(saved.memory.id)
 
 
 async def test_g9_killed_before_the_place_and_before_the_delivery(
@@ -44,17 +35,13 @@ async def test_g9_killed_before_the_place_and_before_the_delivery(
     }
     async with Receiver() as receiver:
         extraction = await shared.start("extraction")
-        async with grpc.aio.insecure_channel(
-            extraction.address, options=CHANNEL_OPTIONS
-        ) as channel:
-            stub = maintenance_service_pb2_grpc.MaintenanceServiceStub(channel)
-            await stub.CreateWebhook(maintenance_service_pb2.CreateWebhookRequest(url=receiver.url))
+        await extraction.ask("MaintenanceService/CreateWebhook", url=receiver.url)
         receiver.behave = hang
-        first = await save(extraction.address, "Ana lives in Leith.")
+        first = await save(extraction, "Ana lives in Leith.")
         await eventually(lambda: receiver.received, "the first request")
         with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
             connection.execute(STALL)
-        second = await save(extraction.address, "Ana plays the cello.")
+        second = await save(extraction, "Ana plays the cello.")
         await eventually(lambda: ask(superuser_conninfo, STALLED), "changes to be placed")
         # The receiver has the first one and has not answered; the second has no delivery yet.
         extraction.kill()
