@@ -121,9 +121,6 @@ class Terminal:
                 found += piece
         return found.decode("utf-8", "replace")
 
-    def type(self, keys: bytes) -> None:
-        os.write(self._master, keys)
-
     def close(self) -> None:
         with suppress(OSError):
             os.close(self._master)
