@@ -26,6 +26,8 @@ import pytest
 from tests.code_blocks import Block, blocks
 from tests.e2e.client_packages import PACKAGES, ROOT, build_line, tools_of
 from tests.listening import free_port
+from tests.local_processes import alive
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3_600)]
 SECONDS = 1_500
@@ -150,6 +152,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             os.killpg(process.pid, signal.SIGINT)
         try:
             process.wait(120)
+            wait_until(lambda: not alive(data / "data"), f"after Ctrl-C: {alive(data)}")
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -20,9 +20,8 @@ from tests.scripted_model.garbage import GARBAGE, GRADUAL, UNUSABLE, as_text, ga
 KNOWN = 30
 AT_ONCE = 4
 HELLO = "Hello. I am Ansel in Porto, and collect old instruments for Ilse in my museum."
-JOBS = 2
-"""Garbage jobs of each user; of the kind that gets through, as many as would close all. One job is
-enough where it ends DEAD."""
+GRADUAL_JOBS = 11
+"""Of the kind that gets through, as many as would close all; one job of any other."""
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ class Case:
         before, profile = await known_of(services, user), await profile_of(services, user)
         self.expect(len(before) == KNOWN, "seeds")
         self.expect({"summary", "currentProjects", "facts"} <= profile.keys(), "profile")
-        count = 11 if self.kind == GRADUAL else 1 if self.kind in UNUSABLE else JOBS
+        count = GRADUAL_JOBS if self.kind == GRADUAL else 1
         for n in range(count):
             bertha = ("assistant", "Bertha, the neighbour, is bankrupt, and keeps it all badly.")
             said = talk(as_text(self.kind), bertha, user=user, conversation=f"g{n}")

@@ -24,6 +24,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from psycopg.conninfo import make_conninfo
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
+from tests.e2e.methods import METHODS
 from tests.integration.embedded.processes import postgres_processes
 from tests.waiting import eventually, wait_until
 
@@ -41,6 +42,16 @@ CHANNEL_OPTIONS: list[tuple[str, int]] = [
 ]
 
 _PORT = re.compile(r'"serving on port (\d+)"')
+
+
+def stub(channel: grpc.aio.Channel, rpc: str) -> Any:
+    """What calls an RPC, given as `MemoryService/SaveMemory`, over a channel."""
+    method = METHODS[rpc]
+    return method.kind_of_call(channel)(
+        method.path,
+        request_serializer=method.request.SerializeToString,
+        response_deserializer=method.response.FromString,
+    )
 
 
 class Service:
@@ -89,15 +100,28 @@ class Service:
             self.port = int(found[1])
         return found is not None
 
+    def channel(self, *options: tuple[str, int]) -> grpc.aio.Channel:
+        """A connection to it."""
+        return grpc.aio.insecure_channel(self.address, options=[*CHANNEL_OPTIONS, *options])
+
+    async def ask(self, rpc: str, *, timeout: float = 120, **fields: Any) -> Any:
+        """The reply to one call with these fields, over a connection of its own."""
+        async with self.channel(("grpc.use_local_subchannel_pool", 1)) as channel:
+            return await stub(channel, rpc)(METHODS[rpc].request(**fields), timeout=timeout)
+
+    async def health(self, name: str = "", *, timeout: float = 60) -> int:
+        """What its health service says of a part, or of all."""
+        async with self.channel() as channel:
+            health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
+            asked = health_pb2.HealthCheckRequest(service=name)
+            return int((await health.Check(asked, timeout=timeout)).status)
+
     async def serving(self) -> bool:
         """Whether its health service says SERVING."""
-        async with grpc.aio.insecure_channel(self.address, options=CHANNEL_OPTIONS) as channel:
-            health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
-            try:
-                reply = await health.Check(health_pb2.HealthCheckRequest(), timeout=5)
-            except grpc.aio.AioRpcError:
-                return False
-        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+        try:
+            return await self.health(timeout=5) == health_pb2.HealthCheckResponse.SERVING
+        except grpc.aio.AioRpcError:
+            return False
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal and go on."""

@@ -9,22 +9,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import grpc
 import pytest
 
-from hitherto.v1 import (
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
-)
 from hitherto_client import AsyncHitherto, HithertoCallError
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.embedded.binaries import MAJOR
 from tests.conftest import as_superuser
 from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, Processes
+from tests.faults.processes import Processes
 from tests.faults.submitting import Batch, Caller
 from tests.scripted_model import ScriptedModel
 
@@ -80,7 +74,7 @@ async def test_what_was_acknowledged_before_the_dump_is_there_after_the_restore(
     shared.settings["HITHERTO_ENCRYPTION_KEY"] = "ab" * 32
     extraction, retrieval = await shared.start_both()
     one = caller(lambda: extraction.address)
-    for n in range(20):
+    for n in range(8):
         await one.submit(Batch.new(f"user-{n % 4}"))
     await ledger.settled(superuser_conninfo)
     async with AsyncHitherto(retrieval.address, extraction.address) as client:
@@ -90,13 +84,8 @@ async def test_what_was_acknowledged_before_the_dump_is_there_after_the_restore(
         await client.erase_user("bob")
         known = {user: await contents(client, user) for user in ("ana", "user-0")}
         assert known["ana"] == ["Ana nhớ 秘密の猫 🐈."]
-    async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
-        memories = memory_service_pb2_grpc.MemoryServiceStub(channel)
-        token = (
-            await memories.SaveMemory(
-                memory_service_pb2.SaveMemoryRequest(user_id="user-1", content="Carla sails.")
-            )
-        ).consistency_token
+    about: dict[str, Any] = {"user_id": "user-1"}
+    saved = await extraction.ask("MemoryService/SaveMemory", content="Carla sails.", **about)
 
     # The backup, while both services run: the database, then the files.
     dump = tmp_path / "hitherto.dump"
@@ -113,25 +102,19 @@ async def test_what_was_acknowledged_before_the_dump_is_there_after_the_restore(
     # The restore, elsewhere.
     administrator = postgres.superuser_conninfo(empty_database)
     await migrate(administrator)
-    await run(
-        "pg_restore",
-        "--clean",
-        "--if-exists",
-        "--exit-on-error",
-        f"--dbname={administrator}",
-        str(dump),
-    )
+    restoring = ("--clean", "--if-exists", "--exit-on-error", f"--dbname={administrator}")
+    await run("pg_restore", *restoring, str(dump))
     assert "up to date" in await migrate(administrator)
     shutil.copytree(files, shared.data_dir)
     shared.settings["DATABASE_URL"] = postgres.conninfo(empty_database)
-    retrieval = await shared.start("retrieval")
-    extraction = await shared.start("extraction")
+    extraction, retrieval = await shared.start_both()
+    assert "keys of users" not in extraction.said + retrieval.said
 
     conninfo = as_superuser(postgres, postgres.conninfo(empty_database))
     # A job that the dump caught at work is taken over once its lease is over.
     await ledger.settled(conninfo, seconds=300)
     states = ledger.check(conninfo, chat_calls=model.calls["chat"])
-    assert states == {"succeeded": 20}
+    assert states == {"succeeded": 8}
     async with AsyncHitherto(retrieval.address, extraction.address) as client:
         assert await contents(client, "ana") == known["ana"]
         assert await contents(client, "user-0") == known["user-0"]
@@ -141,13 +124,10 @@ async def test_what_was_acknowledged_before_the_dump_is_there_after_the_restore(
         assert refused.value.reason == "USER_ERASED"
         assert await client.save_memory("ana", "Ana lives in Porto.")
     # A caller that kept a token of the lost database is answered.
-    async with grpc.aio.insecure_channel(retrieval.address, options=CHANNEL_OPTIONS) as channel:
-        reply = await retrieval_service_pb2_grpc.RetrievalServiceStub(channel).GetContext(
-            retrieval_service_pb2.GetContextRequest(user_id="user-1", consistency_token=token),
-            timeout=120,
-        )
+    about["consistency_token"] = saved.consistency_token
+    reply = await retrieval.ask("RetrievalService/GetContext", **about)
     assert "Carla sails." in reply.prompt_block
     one = caller(lambda: extraction.address)
     await one.submit(Batch.new("user-0"))
     await ledger.settled(conninfo)
-    assert ledger.check(conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 21}
+    assert ledger.check(conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 9}

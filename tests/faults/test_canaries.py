@@ -22,24 +22,12 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from hitherto.v1 import (
-    conversation_pb2,
-    document_pb2,
-    extraction_service_pb2,
-    extraction_service_pb2_grpc,
-    job_pb2,
-    maintenance_service_pb2_grpc,
-    memory_pb2,
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-    privacy_service_pb2_grpc,
-    profile_pb2,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
-)
+from hitherto.v1 import job_pb2
 from tests.e2e.masks import masked
+from tests.e2e.methods import METHODS
+from tests.e2e.requests import message, transcript
 from tests.faults.otlp import Collector, collecting
-from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service
+from tests.faults.processes import API_KEY, Processes, Service, stub
 from tests.faults.test_metrics import scraped
 from tests.scripted_model import (
     CONTENT_FAULTS,
@@ -59,22 +47,30 @@ TEXT = f"My name is {NAMED} and I love {WORD} tea, tag {WORD}tag."
 
 
 class Caller:
-    """Stubs on both services, and everything that was refused."""
+    """Calls both services, and looks at how it is refused."""
 
     def __init__(self, reading: grpc.aio.Channel, writing: grpc.aio.Channel) -> None:
-        self.writing = writing
-        self.retrieval: Any = retrieval_service_pb2_grpc.RetrievalServiceStub(reading)
-        self.extraction: Any = extraction_service_pb2_grpc.ExtractionServiceStub(writing)
-        self.memory: Any = memory_service_pb2_grpc.MemoryServiceStub(writing)
-        self.privacy: Any = privacy_service_pb2_grpc.PrivacyServiceStub(writing)
-        self.maintenance: Any = maintenance_service_pb2_grpc.MaintenanceServiceStub(writing)
+        self._reading, self.writing = reading, writing
 
-    async def refused(self, call: Awaitable[Any]) -> grpc.aio.AioRpcError:
+    def call(self, rpc: str, *, credential: str = "", timeout: float = 120, **fields: Any) -> Any:
+        """A call with these fields about the user, as `MemoryService/SaveMemory`."""
+        kind = METHODS[rpc].request
+        known = kind.DESCRIPTOR.fields_by_name
+        if "user_id" in known:
+            fields.setdefault("user_id", USER)
+        request: Any = kind(**fields)
+        if "update_mask" in known:
+            masked(request)
+        channel = self._reading if rpc.startswith("Retrieval") else self.writing
+        metadata = [("authorization", credential)] if credential else []
+        return stub(channel, rpc)(request, metadata=metadata, timeout=timeout)
+
+    async def refused(self, call: Awaitable[Any]) -> grpc.StatusCode:
         """How a call was refused; nothing of the canaries is in what it says."""
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call
         check_status(caught.value)
-        return caught.value
+        return caught.value.code()
 
     async def refused_or_not(self, call: Awaitable[Any]) -> None:
         """A call that may end in either way."""
@@ -83,45 +79,26 @@ class Caller:
         except grpc.aio.AioRpcError as error:
             check_status(error)
 
-    async def ended(self, job_id: str) -> job_pb2.Job:
-        """The job, once it has ended."""
-        last = job_pb2.Job()
+    def submit(self, conversation: str, text: str = TEXT) -> Any:
+        """A transcript of one message."""
+        said = message(text, id="m1", name=NAMED)
+        given = transcript(said, user=USER, conversation=conversation)
+        return self.call("ExtractionService/SubmitTranscripts", transcripts=[given])
+
+    async def learnt(self, conversation: str) -> job_pb2.Job:
+        """The job of a transcript, once it has ended."""
+        job: job_pb2.Job
+        (job,) = (await self.submit(conversation)).jobs
         async with asyncio.timeout(180):
-            async for reply in self.extraction.WatchJob(
-                extraction_service_pb2.WatchJobRequest(job_id=job_id)
-            ):
-                last = reply.job
-        return last
+            async for reply in self.call("ExtractionService/WatchJob", job_id=job.id):
+                job = reply.job
+        assert WORD not in job.error.lower(), job.error
+        assert API_KEY not in job.error
+        return job
 
-    async def submit(self, conversation: str, text: str = TEXT) -> str:
-        """One transcript; its job."""
-        reply = await self.extraction.SubmitTranscripts(
-            extraction_service_pb2.SubmitTranscriptsRequest(
-                transcripts=[
-                    conversation_pb2.Transcript(
-                        user_id=USER,
-                        conversation_id=conversation,
-                        messages=[
-                            conversation_pb2.Message(
-                                id="m1",
-                                role=conversation_pb2.ROLE_USER,
-                                name=NAMED,
-                                content=text,
-                            )
-                        ],
-                    )
-                ]
-            )
-        )
-        job_id: str = reply.jobs[0].id
-        return job_id
-
-    def save(self, content: str, **fields: Any) -> Awaitable[Any]:
+    def save(self, content: str, **fields: Any) -> Any:
         """One statement."""
-        saved: Awaitable[Any] = self.memory.SaveMemory(
-            memory_service_pb2.SaveMemoryRequest(user_id=USER, content=content, **fields)
-        )
-        return saved
+        return self.call("MemoryService/SaveMemory", content=content, **fields)
 
 
 def check_status(error: grpc.aio.AioRpcError) -> None:
@@ -174,8 +151,8 @@ async def calling(processes: Processes) -> AsyncIterator[tuple[Caller, list[Serv
     """A caller of both services; afterwards their logs are searched."""
     services = [*await processes.start_both()]
     async with (
-        grpc.aio.insecure_channel(services[1].address, options=CHANNEL_OPTIONS) as reading,
-        grpc.aio.insecure_channel(services[0].address, options=CHANNEL_OPTIONS) as writing,
+        services[1].channel() as reading,
+        services[0].channel() as writing,
     ):
         yield Caller(reading, writing), services
     for service in services:
@@ -207,116 +184,70 @@ def postgres_log(data_dir: Path) -> Callable[[], str]:
     return said
 
 
-async def test_row_63_rows_that_the_database_refuses(
-    talkative: Processes,
-    superuser_conninfo: str,
-    model: ScriptedModel,
-    postgres_log: Callable[[], str],
-) -> None:
-    """CHECK and unique violations, values that do not fit, timeouts: of calls, jobs and duties."""
-    async with calling(talkative) as (caller, (extraction, _)):
-        with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
-            guards = {
-                "memories": [
-                    "CHECK (content NOT LIKE '%zqcanary-check%')",
-                    "CHECK (content NOT LIKE '%zqcanary-cast%' OR content::integer > 0)",
-                ],
-                "profiles": ["CHECK (summary NOT LIKE '%zqcanary-check%')"],
-                "messages": ["CHECK (content NOT LIKE '%zqcanary-check%')"],
-                "documents": ["CHECK (title NOT LIKE '%zqcanary-check%')"],
-            }
-            for table, checks in guards.items():
-                for i, check in enumerate(checks):
-                    admin.execute(
-                        f"ALTER TABLE {table} ADD CONSTRAINT guard_{i} {check} NOT VALID".encode()
-                    )
-            admin.execute(
-                "CREATE UNIQUE INDEX one_of_a_kind ON memories (left(content, 13))"
-                " WHERE content LIKE 'zqcanary-twin%'"
-            )
-            admin.execute(
-                "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS"
-                " $$ BEGIN PERFORM set_config('statement_timeout', '50', true);"
-                " PERFORM pg_sleep(8); RETURN NEW; END $$"
-            )
-            admin.execute(
-                "CREATE TRIGGER dawdling BEFORE INSERT ON memories FOR EACH ROW"
-                " WHEN (NEW.content LIKE '%zqcanary-slow%') EXECUTE FUNCTION dawdle()"
-            )
-            # A duty of the service: nobody catches its failure but the scheduler. The next one is
-            # due within a minute, in which the calls and jobs fail.
-            admin.execute(
-                "CREATE FUNCTION spill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-                " INSERT INTO guarded VALUES ('zqcanary-spilt'); RETURN NEW; END $$"
-            )
-            admin.execute("CREATE TABLE guarded (content text, reason text NOT NULL)")
-            admin.execute("GRANT INSERT ON guarded TO PUBLIC")
-            admin.execute(
-                "CREATE TRIGGER spilling BEFORE INSERT ON schedule_runs FOR EACH ROW"
-                " EXECUTE FUNCTION spill()"
-            )
-        for content in (f"{WORD}-check of tea", f"{WORD}-cast of coffee"):
-            error = await caller.refused(caller.save(content, tags=[f"{WORD}tag"]))
-            assert error.code() is grpc.StatusCode.INTERNAL
-        await caller.save(f"{WORD}-twin one")
-        error = await caller.refused(caller.save(f"{WORD}-twin two, about bicycles"))
-        assert error.code() is grpc.StatusCode.ABORTED
-        error = await caller.refused(
-            caller.memory.SaveMemory(
-                memory_service_pb2.SaveMemoryRequest(user_id=USER, content=f"{WORD}-slow"),
-                timeout=2.0,
-            )
-        )
-        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        await caller.refused(
-            caller.memory.UpdateProfile(
-                masked(
-                    memory_service_pb2.UpdateProfileRequest(
-                        user_id=USER, profile=profile_pb2.Profile(summary=f"{WORD}-check")
-                    )
+def guard(superuser_conninfo: str) -> None:
+    """Let the database refuse some rows, and take its time for others."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+        guards = {
+            "memories": [
+                "CHECK (content NOT LIKE '%zqcanary-check%')",
+                "CHECK (content NOT LIKE '%zqcanary-cast%' OR content::integer > 0)",
+            ],
+            "profiles": ["CHECK (summary NOT LIKE '%zqcanary-check%')"],
+            "messages": ["CHECK (content NOT LIKE '%zqcanary-check%')"],
+            "documents": ["CHECK (title NOT LIKE '%zqcanary-check%')"],
+        }
+        for table, checks in guards.items():
+            for i, check in enumerate(checks):
+                admin.execute(
+                    f"ALTER TABLE {table} ADD CONSTRAINT guard_{i} {check} NOT VALID".encode()
                 )
-            )
+        admin.execute(
+            "CREATE UNIQUE INDEX one_of_a_kind ON memories (left(content, 13))"
+            " WHERE content LIKE 'zqcanary-twin%'"
         )
-        await caller.refused(
-            caller.extraction.IngestDocuments(
-                extraction_service_pb2.IngestDocumentsRequest(
-                    user_id=USER,
-                    documents=[
-                        document_pb2.Document(
-                            source_type="notes",
-                            source_id="d1",
-                            title=f"{WORD}-check",
-                            content=f"{WORD} text",
-                        )
-                    ],
-                )
-            )
+        admin.execute(
+            "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN PERFORM set_config('statement_timeout', '50', true);"
+            " PERFORM pg_sleep(8); RETURN NEW; END $$"
         )
-        await caller.refused(caller.submit("c1", f"{WORD}-check"))
-        # A poison job: what the model found cannot be written, at every attempt.
-        model.queue(
-            *(
-                ChatAnswer(
-                    json.dumps({"new_memories": [{"type": "fact", "content": f"{WORD}-check, I"}]})
-                )
-                for _ in range(4)
-            )
+        admin.execute(
+            "CREATE TRIGGER dawdling BEFORE INSERT ON memories FOR EACH ROW"
+            " WHEN (NEW.content LIKE '%zqcanary-slow%') EXECUTE FUNCTION dawdle()"
         )
-        job = await caller.ended(await caller.submit("c2"))
-        assert job.state == job_pb2.JOB_STATE_DEAD
-        assert WORD not in job.error.lower()
-        assert "CheckViolation" in extraction.said
-        await eventually(lambda: "NotNullViolation" in extraction.said, "a tick to fail")
-    assert WORD not in postgres_log().lower()
+        # A duty of the service: nobody catches its failure but the scheduler. The next one is
+        # due within a minute, in which the calls and jobs fail.
+        admin.execute(
+            "CREATE FUNCTION spill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " INSERT INTO guarded VALUES ('zqcanary-spilt'); RETURN NEW; END $$"
+        )
+        admin.execute("CREATE TABLE guarded (content text, reason text NOT NULL)")
+        admin.execute("GRANT INSERT ON guarded TO PUBLIC")
+        admin.execute(
+            "CREATE TRIGGER spilling BEFORE INSERT ON schedule_runs FOR EACH ROW"
+            " EXECUTE FUNCTION spill()"
+        )
+
+
+async def write_what_the_database_refuses(caller: Caller) -> None:
+    """CHECK and unique violations, values that do not fit, timeouts."""
+    for content in (f"{WORD}-check of tea", f"{WORD}-cast of coffee"):
+        refused = await caller.refused(caller.save(content, tags=[f"{WORD}tag"]))
+        assert refused is grpc.StatusCode.INTERNAL
+    await caller.save(f"{WORD}-twin one")
+    refused = await caller.refused(caller.save(f"{WORD}-twin two, about bicycles"))
+    assert refused is grpc.StatusCode.ABORTED
+    refused = await caller.refused(caller.save(f"{WORD}-slow", timeout=2.0))
+    assert refused is grpc.StatusCode.DEADLINE_EXCEEDED
+    check = f"{WORD}-check"
+    await caller.refused(caller.call("MemoryService/UpdateProfile", profile={"summary": check}))
+    given = {"source_type": "notes", "source_id": "d1", "title": check, "content": f"{WORD} text"}
+    await caller.refused(caller.call("ExtractionService/IngestDocuments", documents=[given]))
+    await caller.refused(caller.submit("refused", check))
 
 
 async def send_what_is_refused(caller: Caller) -> None:
     """Bytes that are no message, and fields that are bad in every way."""
-    raw = caller.writing.unary_unary(
-        "/hitherto.v1.MemoryService/SaveMemory",
-        request_serializer=lambda given: given,
-        response_deserializer=lambda given: given,
-    )
+    raw: Any = caller.writing.unary_unary("/hitherto.v1.MemoryService/SaveMemory")
     for data in (
         TEXT.encode(),
         b"\x0a\x04ana!\x12" + bytes([len(WORD) + 1]) + WORD.encode() + b"\xff",
@@ -326,57 +257,27 @@ async def send_what_is_refused(caller: Caller) -> None:
     for fields in (
         {"content": TEXT * 10_000},
         {"content": f"{WORD}\x00"},
-        {"content": TEXT, "tags": [f"{WORD}\x07" * 200]},
-        {"content": TEXT, "importance": 7.0},
-        {"content": TEXT, "idempotency_key": f"{WORD}" * 100},
+        {"tags": [f"{WORD}\x07" * 200]},
+        {"importance": 7.0},
+        {"idempotency_key": f"{WORD}" * 100},
         {"content": ""},
     ):
         given: dict[str, Any] = {"content": TEXT, **fields}
-        await caller.refused(caller.save(given.pop("content"), **given))
-    await caller.refused(
-        caller.memory.UpdateMemory(
-            masked(
-                memory_service_pb2.UpdateMemoryRequest(
-                    user_id=USER, memory_id=WORD, memory=memory_pb2.Memory(content=TEXT)
-                )
-            )
-        )
-    )
-    await caller.refused(
-        caller.extraction.SubmitTranscripts(
-            extraction_service_pb2.SubmitTranscriptsRequest(
-                transcripts=[
-                    conversation_pb2.Transcript(
-                        user_id=USER,
-                        conversation_id="c1",
-                        time_zone=WORD,
-                        messages=[conversation_pb2.Message(content=TEXT)],
-                    )
-                ]
-            )
-        )
-    )
-    for query in (WORD * 20_000, f"{WORD}\x00"):
-        await caller.refused(
-            caller.retrieval.SearchMemories(
-                retrieval_service_pb2.SearchMemoriesRequest(user_id=USER, query=query)
-            )
-        )
-    await caller.refused(
-        caller.retrieval.ListMemories(
-            retrieval_service_pb2.ListMemoriesRequest(user_id=USER, page_token=WORD)
-        )
-    )
-    await caller.refused(
-        caller.retrieval.ListMemories(
-            retrieval_service_pb2.ListMemoriesRequest(user_id=USER, consistency_token=WORD)
-        )
-    )
+        await caller.refused(caller.save(**given))
+    zone = transcript(message(TEXT), user=USER)
+    zone.time_zone = WORD
+    refused: dict[str, list[dict[str, Any]]] = {
+        "MemoryService/UpdateMemory": [{"memory_id": WORD, "memory": {"content": TEXT}}],
+        "ExtractionService/SubmitTranscripts": [{"transcripts": [zone]}],
+        "RetrievalService/SearchMemories": [{"query": WORD * 20_000}, {"query": f"{WORD}\x00"}],
+        "RetrievalService/ListMemories": [{"page_token": WORD}, {"consistency_token": WORD}],
+    }
+    for rpc, requests in refused.items():
+        for fields in requests:
+            await caller.refused(caller.call(rpc, **fields))
 
 
-async def test_row_63_what_a_model_answers_and_requests_that_are_refused(
-    talkative: Processes, model: ScriptedModel
-) -> None:
+async def meet_a_model_at_its_worst(caller: Caller, model: ScriptedModel) -> None:
     """Unusable replies, refusals that quote the prompt, outages; of chat and of embeddings."""
     quoted = f"Incorrect API key provided: {API_KEY}. You sent: {TEXT}"
     bodies = [
@@ -394,45 +295,46 @@ async def test_row_63_what_a_model_answers_and_requests_that_are_refused(
         [RawReply(f"<html>{TEXT}</html>".encode())] * 4,
         [StatusFault(500, message=quoted), Reset()],
     ]
-    async with calling(talkative) as (caller, _):
+    previewed = transcript(message(TEXT), user=USER, conversation="preview")
+    for number, queued in enumerate(faults):
+        model.queue(*queued)
+        await caller.learnt(f"c{number}")
+        preview = caller.call("ExtractionService/PreviewExtraction", transcript=previewed)
+        async with asyncio.timeout(180):
+            await caller.refused_or_not(preview)
+    embeddings: list[Any] = [
+        StatusFault(400, message=quoted),
+        StatusFault(422, body=json.dumps({"detail": [{"input": TEXT}]}).encode()),
+        EmbeddingFault("text"),
+        EmbeddingFault("wrong_dimensions"),
+        RawReply(f"<html>{TEXT}</html>".encode()),
+    ]
+    for number, fault in enumerate(embeddings):
+        model.queue(fault, fault, endpoint="embeddings")
+        await caller.save(f"{WORD} fact number {number}")
+        model.queue(fault, fault, endpoint="embeddings")
+        await caller.call("RetrievalService/SearchMemories", query=f"{WORD} question {number}")
+    model.start_over(model.script)
+
+
+async def test_row_63_what_is_refused_by_services_models_and_the_database(
+    talkative: Processes,
+    superuser_conninfo: str,
+    model: ScriptedModel,
+    postgres_log: Callable[[], str],
+) -> None:
+    async with calling(talkative) as (caller, (extraction, _)):
         await send_what_is_refused(caller)
-        for number, queued in enumerate(faults):
-            model.queue(*queued)
-            job = await caller.ended(await caller.submit(f"c{number}"))
-            assert WORD not in job.error.lower(), job.error
-            assert API_KEY not in job.error
-            async with asyncio.timeout(180):
-                await caller.refused_or_not(
-                    caller.extraction.PreviewExtraction(
-                        extraction_service_pb2.PreviewExtractionRequest(
-                            transcript=conversation_pb2.Transcript(
-                                user_id=USER,
-                                conversation_id="preview",
-                                messages=[
-                                    conversation_pb2.Message(
-                                        role=conversation_pb2.ROLE_USER, content=TEXT
-                                    )
-                                ],
-                            )
-                        )
-                    )
-                )
-        embeddings: list[Any] = [
-            StatusFault(400, message=quoted),
-            StatusFault(422, body=json.dumps({"detail": [{"input": TEXT}]}).encode()),
-            EmbeddingFault("text"),
-            EmbeddingFault("wrong_dimensions"),
-            RawReply(f"<html>{TEXT}</html>".encode()),
-        ]
-        for number, fault in enumerate(embeddings):
-            model.queue(fault, fault, endpoint="embeddings")
-            await caller.save(f"{WORD} fact number {number}")
-            model.queue(fault, fault, endpoint="embeddings")
-            await caller.retrieval.SearchMemories(
-                retrieval_service_pb2.SearchMemoriesRequest(
-                    user_id=USER, query=f"{WORD} question {number}"
-                )
-            )
+        await meet_a_model_at_its_worst(caller, model)
+        guard(superuser_conninfo)
+        await write_what_the_database_refuses(caller)
+        # A poison job: what the model found cannot be written, at every attempt.
+        found = {"type": "fact", "content": f"{WORD}-check, I"}
+        model.queue(*[ChatAnswer(json.dumps({"new_memories": [found]}))] * 4)
+        assert (await caller.learnt("poison")).state == job_pb2.JOB_STATE_DEAD
+        assert "CheckViolation" in extraction.said
+        await eventually(lambda: "NotNullViolation" in extraction.said, "a tick to fail")
+    assert WORD not in postgres_log().lower()
 
 
 async def test_row_63_credentials(talkative: Processes) -> None:
@@ -452,17 +354,10 @@ async def test_row_63_credentials(talkative: Processes) -> None:
             f"Bearer {WORD * 3_000}"[:9_000],
         ):
             for call in (
-                caller.memory.SaveMemory(
-                    memory_service_pb2.SaveMemoryRequest(user_id=USER, content=TEXT),
-                    metadata=[("authorization", credential)],
-                ),
-                caller.retrieval.GetProfile(
-                    retrieval_service_pb2.GetProfileRequest(user_id=USER),
-                    metadata=[("authorization", credential)],
-                ),
+                caller.save(TEXT, credential=credential),
+                caller.call("RetrievalService/GetProfile", credential=credential),
             ):
-                error = await caller.refused(call)
-                assert error.code() in (
+                assert await caller.refused(call) in (
                     grpc.StatusCode.UNAUTHENTICATED,
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
                 )

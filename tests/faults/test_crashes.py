@@ -8,9 +8,9 @@ from typing import LiteralString
 import grpc
 import psycopg
 
-from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto.v1 import retrieval_service_pb2
 from tests.faults.conftest import Scene
-from tests.faults.processes import CHANNEL_OPTIONS
+from tests.faults.processes import stub
 from tests.faults.relay import Relay
 from tests.faults.submitting import Batch
 from tests.scripted_model import Hang
@@ -21,6 +21,10 @@ STALL = """
 CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN PERFORM pg_sleep(600); RETURN NEW; END';
 CREATE TRIGGER stall BEFORE INSERT ON history FOR EACH ROW EXECUTE FUNCTION stall();
+"""
+STALLED = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event = 'PgSleep'
 """
 END_STALLED = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -35,52 +39,26 @@ def ask(conninfo: str, query: LiteralString, *values: object) -> object:
         return row[0] if row else None
 
 
-async def test_row_1_killed_during_the_model_call(scene: Scene) -> None:
+async def test_rows_1_to_3_killed_at_its_worst_moments(scene: Scene) -> None:
+    """One service after another is killed; what was acknowledged by any takes effect once."""
     scene.model.queue(Hang())
     extraction = await scene.processes.start("extraction")
-    entry = await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
+    address = extraction.address
+    one = scene.caller(lambda: address)
+    first = await one.submit(Batch.new("ana"))
     async with asyncio.timeout(180):
         await scene.model.called(1)
+    # Row 1: during the model call.
     extraction.kill()
     extraction = await scene.processes.start("extraction")
     assert await scene.settled() == {"succeeded": 1}
-    assert ask(scene.conninfo, "SELECT attempt FROM jobs WHERE job_id = %s", entry.job_id) == 2
+    assert ask(scene.conninfo, "SELECT attempt FROM jobs WHERE job_id = %s", first.job_id) == 2
     assert scene.model.calls["chat"] == 2
 
-
-async def test_row_2_killed_between_two_writes_of_the_last_transaction(scene: Scene) -> None:
-    with psycopg.connect(scene.conninfo, autocommit=True) as connection:
-        connection.execute(STALL)
-    extraction = await scene.processes.start("extraction")
-    await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
-    stalled = (
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event = 'PgSleep'"
-    )
-    await eventually(lambda: ask(scene.conninfo, stalled), "the worker's last transaction")
-    extraction.kill()
-    for table in (
-        "memories",
-        "memory_sources",
-        "history",
-        "usage_ledger",
-        "conversation_summaries",
-    ):
-        if ask(scene.conninfo, "SELECT to_regclass(%s)::text", table):
-            assert ask(scene.conninfo, f"SELECT count(*) FROM {table}") == 0, table
-    with psycopg.connect(scene.conninfo, autocommit=True) as connection:
-        connection.execute(END_STALLED)
-        connection.execute("DROP TRIGGER stall ON history")
-    extraction = await scene.processes.start("extraction")
-    assert await scene.settled() == {"succeeded": 1}
-
-
-async def test_row_3_killed_between_the_commit_and_its_acknowledgement(scene: Scene) -> None:
-    extraction = await scene.processes.start("extraction")
-    batch = Batch.new("ana")
+    # Row 3: between the commit and its acknowledgement, and right after the end of a job.
+    batch = Batch.new("ben")
     async with Relay(extraction.port) as relay:
         address = relay.address
-        one = scene.caller(lambda: address)
         await one.submit(Batch.new("warm"))
         relay.hold = True
         answer = asyncio.create_task(one.submit(batch))
@@ -90,38 +68,46 @@ async def test_row_3_killed_between_the_commit_and_its_acknowledgement(scene: Sc
         extraction.kill()
         extraction = await scene.processes.start("extraction")
         address = extraction.address
-        entry = await answer
+        second = await answer
     assert one.repeated >= 1
-    assert entry.job_id == job_id
-    assert await scene.settled() == {"succeeded": 2}
+    assert second.job_id == job_id
+    third = await one.submit(Batch.new("cem"))
+    # Right after the OK.
+    extraction.kill()
+    extraction = await scene.processes.start("extraction")
+    address = extraction.address
+    assert await scene.settled() == {"succeeded": 4}
+    assert len({first.job_id, second.job_id, third.job_id}) == 3
     # Upkeep jobs belong to no user: a schedule's slot may have been queued in between.
     of_users = "SELECT count(*) FROM jobs WHERE user_id IS NOT NULL"
-    assert ask(scene.conninfo, of_users) == 2
-
-
-async def test_killed_right_after_the_job_ended_and_right_after_the_ok(scene: Scene) -> None:
-    extraction = await scene.processes.start("extraction")
-    one = scene.caller(lambda: extraction.address)
-    first = await one.submit(Batch.new("ana"))
-    await scene.ledger.settled(scene.conninfo)
-    extraction.kill()
-    extraction = await scene.processes.start("extraction")
-    second = await one.submit(Batch.new("ben"))
-    extraction.kill()
-    extraction = await scene.processes.start("extraction")
-    assert await scene.settled() == {"succeeded": 2}
-    assert second.job_id != first.job_id
+    assert ask(scene.conninfo, of_users) == 4
     # The first had no second effect.
-    assert ask(scene.conninfo, "SELECT claim_no FROM jobs WHERE job_id = %s", first.job_id) == 1
+    assert ask(scene.conninfo, "SELECT claim_no FROM jobs WHERE job_id = %s", first.job_id) == 2
+
+    # Row 2: between two writes of the last transaction.
+    def written() -> list[object]:
+        return [
+            ask(scene.conninfo, f"SELECT count(*) FROM {table}")
+            for table in ("memories", "memory_sources", "history", "usage_ledger")
+        ]
+
+    before = written()
+    assert all(before)
+    with psycopg.connect(scene.conninfo, autocommit=True) as connection:
+        connection.execute(STALL)
+    await one.submit(Batch.new("dee"))
+    await eventually(lambda: ask(scene.conninfo, STALLED), "the worker's last transaction")
+    extraction.kill()
+    assert written() == before
+    with psycopg.connect(scene.conninfo, autocommit=True) as connection:
+        connection.execute(END_STALLED)
+        connection.execute("DROP TRIGGER stall ON history")
+    await scene.processes.start("extraction")
+    assert await scene.settled() == {"succeeded": 5}
 
 
 async def test_row_8_retrieval_killed_under_load(scene: Scene) -> None:
-    extraction, retrieval = (
-        scene.processes.launch("extraction"),
-        scene.processes.launch("retrieval"),
-    )
-    await extraction.ready()
-    await retrieval.ready()
+    extraction, retrieval = await scene.processes.start_both()
     port = retrieval.port
     entry = await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
     await scene.ledger.settled(scene.conninfo)
@@ -130,12 +116,11 @@ async def test_row_8_retrieval_killed_under_load(scene: Scene) -> None:
 
     async def read(channel: grpc.aio.Channel) -> None:
         nonlocal answers
-        stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
+        context = stub(channel, "RetrievalService/GetContext")
         while not stop.is_set():
             try:
-                reply = await stub.GetContext(
-                    retrieval_service_pb2.GetContextRequest(user_id="ana"), timeout=5
-                )
+                request = retrieval_service_pb2.GetContextRequest(user_id="ana")
+                reply = await context(request, timeout=5)
             except grpc.aio.AioRpcError as error:
                 code, told = error.code(), error.details()
                 assert code == grpc.StatusCode.UNAVAILABLE, told
@@ -144,15 +129,13 @@ async def test_row_8_retrieval_killed_under_load(scene: Scene) -> None:
             assert entry.canary in reply.prompt_block
             answers += 1
 
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=CHANNEL_OPTIONS) as channel:
+    async with retrieval.channel() as channel:
         readers = [asyncio.create_task(read(channel)) for _ in range(4)]
-        for _ in range(2):
-            reached = answers + 20
-            await eventually(lambda: answers >= reached, "answers before the kill")  # noqa: B023
-            retrieval.kill()
-            retrieval = await scene.processes.start("retrieval", port=port)
+        await eventually(lambda: answers >= 20, "answers before the kill")
+        retrieval.kill()
+        await scene.processes.start("retrieval", port=port)
         reached = answers + 20
-        await eventually(lambda: answers >= reached, "answers after the kills")
+        await eventually(lambda: answers >= reached, "answers after the kill")
         stop.set()
         await asyncio.gather(*readers)
     assert scene.ledger.check(scene.conninfo, chat_calls=1) == {"succeeded": 1}

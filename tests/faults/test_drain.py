@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
 from hitherto_shared.database import migrate
 from tests.faults.conftest import Scene
-from tests.faults.processes import CHANNEL_OPTIONS, Processes
+from tests.faults.processes import Processes, Service
 from tests.faults.submitting import Batch
 from tests.scripted_model import ChatRequest, Hang
 from tests.scripted_model.scripts import Outcome
@@ -48,7 +48,7 @@ async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scen
     entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
     async with (
         asyncio.timeout(180),
-        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel,
+        extraction.channel() as channel,
     ):
         await scene.model.called(8)
         health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
@@ -63,47 +63,63 @@ async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scen
     assert {state for state, _ in found.values()} == {"queued", "succeeded"}
     assert all(attempt == (state == "succeeded") for state, attempt in found.values())
     assert sum(state == "succeeded" for state, _ in found.values()) >= 8
-    extraction = await scene.processes.start("extraction")
-    await scene.ledger.settled(scene.conninfo)
+    extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="600")
+    await scene.settled()
     found = jobs(scene.conninfo)
     assert [found[entry.job_id] for entry in entries] == [("succeeded", 1)] * 16
-    await scene.settled()
     assert scene.model.calls["chat"] == 16
+    # A second SIGTERM ends at once.
+    scene.model.queue(Hang())
+    await one.submit(Batch.new("user-0"))
+    async with asyncio.timeout(180):
+        await scene.model.called(17)
+    extraction.send(signal.SIGTERM)
+    await eventually(lambda: "draining" in extraction.said, "the drain")
+    assert await extraction.end() == 1
+    assert "ending now" in extraction.said
 
 
-async def test_row_9_a_hanging_model_call_is_handed_back_with_its_attempt(scene: Scene) -> None:
+async def test_rows_9_and_10_a_job_that_hangs_is_handed_back_and_a_call_in_flight_answered(
+    scene: Scene,
+) -> None:
+    """Streams without an end, of health and of the job, delay the end by the drain at most."""
     scene.model.always(Hang())
     extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="1")
     one = scene.caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n}")) for n in range(3)]
-    async with asyncio.timeout(180):
+    async with (
+        asyncio.timeout(180),
+        extraction.channel() as channel,
+    ):
         await scene.model.called(3)
-    assert await extraction.end() == 0
+        health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
+        watch = health.Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == SERVING
+        stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
+        watched = extraction_service_pb2.WatchJobRequest(job_id=entries[0].job_id)
+        jobs_watch = stub.WatchJob(watched)
+        assert (await anext(aiter(jobs_watch))).job.id == watched.job_id
+        assert await extraction.end() == 0
     found = jobs(scene.conninfo)
     assert [found[entry.job_id] for entry in entries] == [("queued", 0)] * 3
     scene.model.always(None)
-    await scene.processes.start("extraction")
-    await scene.ledger.settled(scene.conninfo)
+    extraction = await scene.processes.start("extraction")
+    await scene.settled()
     found = jobs(scene.conninfo)
     assert [found[entry.job_id] for entry in entries] == [("succeeded", 1)] * 3
-    await scene.settled()
 
-
-async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(scene: Scene) -> None:
-    extraction = await scene.processes.start("extraction")
-    entry = await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
-    await scene.ledger.settled(scene.conninfo)
-    batch = Batch.new("ana")
+    entry = entries[0]
+    batch = Batch.new(entry.user)
     async with (
-        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel,
-        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as other,
+        extraction.channel() as channel,
+        extraction.channel() as other,
         await psycopg.AsyncConnection.connect(scene.conninfo) as blocker,
     ):
         stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
-        health: Any = health_pb2_grpc.HealthStub(other)  # its methods have no types
+        health = health_pb2_grpc.HealthStub(other)
         watch = health.Watch(health_pb2.HealthCheckRequest())
         assert (await watch.read()).status == SERVING
-        await blocker.execute("SELECT FROM users WHERE user_id = 'ana' FOR UPDATE")
+        await blocker.execute("SELECT FROM users WHERE user_id = %s FOR UPDATE", [entry.user])
         in_flight = asyncio.ensure_future(stub.SubmitTranscripts(batch.request(), timeout=120))
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
@@ -119,7 +135,7 @@ async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(scen
         extraction.send(signal.SIGTERM)
         assert (await watch.read()).status == NOT_SERVING
         watch.cancel()
-        await eventually(lambda: _refused(extraction.address, entry.job_id), "a refusal")
+        await eventually(lambda: _refused(extraction, entry.job_id), "a refusal")
         assert not in_flight.done()
         await blocker.rollback()
         reply = await in_flight
@@ -127,44 +143,15 @@ async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(scen
     assert await extraction.ended() == 0
 
 
-async def _refused(address: str, job_id: str) -> bool:
+async def _refused(service: Service, job_id: str) -> bool:
     """True when a new call is refused; it must then say UNAVAILABLE."""
-    async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
-        stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
-        try:
-            await stub.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id), timeout=120)
-        except grpc.aio.AioRpcError as error:
-            code, told = error.code(), error.details()
-            assert code == grpc.StatusCode.UNAVAILABLE, told
-            return True
+    try:
+        await service.ask("ExtractionService/GetJob", job_id=job_id)
+    except grpc.aio.AioRpcError as error:
+        code, told = error.code(), error.details()
+        assert code == grpc.StatusCode.UNAVAILABLE, told
+        return True
     return False
-
-
-async def test_streams_without_an_end_delay_the_end_by_the_drain_at_most(scene: Scene) -> None:
-    """Those of health watchers, and of a job that hangs."""
-    scene.model.always(Hang())
-    extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="2")
-    entry = await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
-    async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
-        health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
-        watch = health.Watch(health_pb2.HealthCheckRequest())
-        assert (await watch.read()).status == SERVING
-        stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
-        jobs_watch = stub.WatchJob(extraction_service_pb2.WatchJobRequest(job_id=entry.job_id))
-        assert [(await anext(aiter(jobs_watch))).job.id] == [entry.job_id]
-        assert await extraction.end() == 0
-
-
-async def test_a_second_sigterm_ends_at_once(scene: Scene) -> None:
-    scene.model.queue(Hang())
-    extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="600")
-    await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
-    async with asyncio.timeout(180):
-        await scene.model.called(1)
-    extraction.send(signal.SIGTERM)
-    await eventually(lambda: "draining" in extraction.said, "the drain")
-    assert await extraction.end() == 1
-    assert "ending now" in extraction.said
 
 
 async def test_sigterm_while_it_waits_for_migrations(

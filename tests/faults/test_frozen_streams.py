@@ -8,19 +8,9 @@ from typing import Any
 
 import grpc
 
-from hitherto.v1 import (
-    extraction_service_pb2,
-    extraction_service_pb2_grpc,
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-    privacy_service_pb2,
-    privacy_service_pb2_grpc,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
-)
-from tests.e2e.methods import OFFERED
+from tests.e2e.methods import METHODS, OFFERED
 from tests.e2e.requests import message, transcript
-from tests.faults.processes import CHANNEL_OPTIONS, Processes
+from tests.faults.processes import Processes, Service, stub
 from tests.scripted_model import ScriptedModel
 from tests.waiting import eventually
 
@@ -36,77 +26,63 @@ class Streams:
     """Every stream there is, begun before Postgres is frozen and again while it is."""
 
     def __init__(
-        self,
-        channel: grpc.aio.Channel,
-        reading: grpc.aio.Channel,
-        job_id: str,
-        lines: list[bytes],
+        self, writing: grpc.aio.Channel, reading: grpc.aio.Channel, job_id: str, lines: list[bytes]
     ) -> None:
-        self._retrieval: Any = retrieval_service_pb2_grpc.RetrievalServiceStub(reading)
-        self._extraction: Any = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
-        self._memory: Any = memory_service_pb2_grpc.MemoryServiceStub(channel)
-        self._privacy: Any = privacy_service_pb2_grpc.PrivacyServiceStub(channel)
+        self._channels = {"RetrievalService": reading}
+        self._writing = writing
         self._job_id = job_id
         self._lines = lines
         self.frozen = asyncio.Event()
         self.begun: set[str] = set()
 
+    def _start(self, rpc: str, *given: Any) -> Any:
+        channel = self._channels.get(rpc.partition("/")[0], self._writing)
+        return stub(channel, rpc)(*given)
+
+    async def _read(self, name: str, rpc: str, **fields: Any) -> None:
+        async for _ in self._start(rpc, METHODS[rpc].request(**fields)):
+            self.begun.add(name)
+            if rpc.endswith("ExportUser"):
+                await self.frozen.wait()
+
+    async def _write(self, name: str, rpc: str, first: Any, second: Any) -> None:
+        """One item before, one once Postgres is frozen."""
+
+        async def items() -> AsyncIterator[Any]:
+            yield METHODS[rpc].request(**first)
+            self.begun.add(name)
+            await self.frozen.wait()
+            yield METHODS[rpc].request(**second)
+
+        await self._start(rpc, items())
+
     async def watch(self, name: str) -> None:
         """WatchJob of a job that does not end."""
-        asked = extraction_service_pb2.WatchJobRequest(job_id=self._job_id)
-        async for _ in self._extraction.WatchJob(asked):
-            self.begun.add(name)
+        await self._read(name, "ExtractionService/WatchJob", job_id=self._job_id)
 
     async def changes(self, name: str) -> None:
         """WatchMemories of a user whom nothing happens to."""
-        asked = retrieval_service_pb2.WatchMemoriesRequest(user_id="ana")
-        async for _ in self._retrieval.WatchMemories(asked):
-            self.begun.add(name)
+        await self._read(name, "RetrievalService/WatchMemories", user_id="ana")
 
     async def export(self, name: str) -> None:
         """ExportUser, read on only once Postgres is frozen."""
         # One export of a user goes on at a time.
         user = "large" if name == "ExportUser" else "ana"
-        asked = privacy_service_pb2.ExportUserRequest(user_id=user)
-        async for _ in self._privacy.ExportUser(asked):
-            self.begun.add(name)
-            await self.frozen.wait()
+        await self._read(name, "PrivacyService/ExportUser", user_id=user)
 
     async def transcripts(self, name: str) -> None:
-        """StreamTranscripts: one before, one once Postgres is frozen."""
-
-        async def items() -> AsyncIterator[Any]:
-            yield extraction_service_pb2.StreamTranscriptsRequest(transcript=transcript())
-            self.begun.add(name)
-            await self.frozen.wait()
-            yield extraction_service_pb2.StreamTranscriptsRequest(transcript=transcript())
-
-        await self._extraction.StreamTranscripts(items())
+        item = {"transcript": transcript()}
+        await self._write(name, "ExtractionService/StreamTranscripts", item, item)
 
     async def memories(self, name: str) -> None:
-        """StreamMemories, likewise."""
-        item = memory_service_pb2.SaveMemoryRequest(user_id="ana", content="Likes tea.")
-
-        async def items() -> AsyncIterator[Any]:
-            yield memory_service_pb2.StreamMemoriesRequest(item=item)
-            self.begun.add(name)
-            await self.frozen.wait()
-            yield memory_service_pb2.StreamMemoriesRequest(item=item)
-
-        await self._memory.StreamMemories(items())
+        item = {"item": {"user_id": "ana", "content": "Likes tea."}}
+        await self._write(name, "MemoryService/StreamMemories", item, item)
 
     async def restore(self, name: str) -> None:
         """ImportUser: the user before, the rest once Postgres is frozen."""
-
-        async def pieces() -> AsyncIterator[Any]:
-            yield privacy_service_pb2.ImportUserRequest(user_id=name, data=self._lines[0])
-            self.begun.add(name)
-            await self.frozen.wait()
-            yield privacy_service_pb2.ImportUserRequest(
-                user_id=name, data=b"".join(self._lines[1:])
-            )
-
-        await self._privacy.ImportUser(pieces())
+        pieces = self._lines[0], b"".join(self._lines[1:])
+        first, second = ({"user_id": name, "data": piece} for piece in pieces)
+        await self._write(name, "PrivacyService/ImportUser", first, second)
 
     @property
     def all(self) -> dict[str, Any]:
@@ -130,41 +106,28 @@ async def ending(stream: Any) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
-async def exported_lines(channel: grpc.aio.Channel) -> list[bytes]:
+async def exported_lines(extraction: Service, channel: grpc.aio.Channel) -> list[bytes]:
     """The export of a user with one memory: the user, the memory and its own, the manifest."""
-    memory: Any = memory_service_pb2_grpc.MemoryServiceStub(channel)
-    await memory.SaveMemory(
-        memory_service_pb2.SaveMemoryRequest(user_id="bo", content="Likes tea.")
-    )
-    privacy: Any = privacy_service_pb2_grpc.PrivacyServiceStub(channel)
-    asked = privacy_service_pb2.ExportUserRequest(user_id="bo")
-    data = b"".join([reply.data async for reply in privacy.ExportUser(asked)])
-    return data.splitlines(keepends=True)
+    await extraction.ask("MemoryService/SaveMemory", user_id="bo", content="Likes tea.")
+    export = "PrivacyService/ExportUser"
+    going = stub(channel, export)(METHODS[export].request(user_id="bo"))
+    return b"".join([reply.data async for reply in going]).splitlines(keepends=True)
 
 
 async def test_every_stream_ends_while_postgres_is_frozen(
     private: Processes, model: ScriptedModel
 ) -> None:
     extraction = await private.start("extraction")
-    options = [*CHANNEL_OPTIONS, *SMALL_WINDOWS]
     retrieval = await private.start("retrieval")
     async with (
-        grpc.aio.insecure_channel(extraction.address, options=options) as channel,
-        grpc.aio.insecure_channel(retrieval.address, options=options) as reading,
+        extraction.channel(*SMALL_WINDOWS) as channel,
+        retrieval.channel(*SMALL_WINDOWS) as reading,
     ):
-        submit: Any = extraction_service_pb2_grpc.ExtractionServiceStub(channel).SubmitTranscripts
         model.delay = 3_600.0
-        accepted = await submit(
-            extraction_service_pb2.SubmitTranscriptsRequest(
-                transcripts=[
-                    transcript(
-                        *(message("word " * 10_000) for _ in range(MESSAGES)),
-                        user="large",
-                    )
-                ]
-            )
-        )
-        lines = await exported_lines(channel)
+        long = transcript(*(message("word " * 10_000) for _ in range(MESSAGES)), user="large")
+        submit = "ExtractionService/SubmitTranscripts"
+        accepted = await extraction.ask(submit, transcripts=[long])
+        lines = await exported_lines(extraction, channel)
         streams = Streams(channel, reading, accepted.jobs[0].id, lines)
         offered = {
             method.name.partition("/")[2]

@@ -7,18 +7,15 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import grpc
 import pytest
 from google.protobuf.struct_pb2 import Struct, Value
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
-from hitherto.v1 import memory_service_pb2 as memory
-from hitherto.v1 import memory_service_pb2_grpc
 from hitherto_shared.database.room import STORAGE
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
+from tests.faults.processes import Processes, Service
 from tests.faults.small_disk import SmallDisk, can_mount
 from tests.waiting import eventually
 
@@ -46,31 +43,23 @@ def disk() -> Iterator[tuple[SmallDisk, Processes]]:
         shutil.rmtree(place)
 
 
-async def says(service: Service, name: str, status: int) -> bool:
-    async with grpc.aio.insecure_channel(service.address, options=CHANNEL_OPTIONS) as channel:
-        health: Any = health_pb2_grpc.HealthStub(channel)
-        reply = await health.Check(health_pb2.HealthCheckRequest(service=name), timeout=30)
-    return bool(reply.status == status)
-
-
 async def until(services: list[Service], status: int) -> None:
     for service in services:
-        await eventually(
-            lambda service=service: says(service, STORAGE, status),  # type: ignore[misc]
-            f"{service.name} to say {status} of its storage",
-        )
+
+        async def says(service: Service = service) -> bool:
+            return await service.health(STORAGE) == status
+
+        await eventually(says, f"{service.name} to say {status} of its storage")
         # It goes on: a restart would give it no room.
-        assert await says(service, "", SERVING)
+        assert await service.health() == SERVING
 
 
-async def without_end(memories: Any) -> None:
+async def without_end(service: Service) -> None:
     for _ in range(1_000):
         # Postgres compresses what repeats; this takes as much room as it has characters.
         metadata = Struct(fields={"k": Value(string_value=os.urandom(30_000).hex())})
-        request = memory.SaveMemoryRequest(
-            user_id="u", content=f"Note: {uuid4().hex}", metadata=metadata
-        )
-        await memories.SaveMemory(request, timeout=120)
+        note = f"Note: {uuid4().hex}"
+        await service.ask("MemoryService/SaveMemory", user_id="u", content=note, metadata=metadata)
 
 
 @pytest.mark.timeout(600)
@@ -78,7 +67,7 @@ async def test_row_20_health_tells_that_the_disk_is_full(
     disk: tuple[SmallDisk, Processes],
 ) -> None:
     small, processes = disk
-    services = [await processes.start(name) for name in ("extraction", "retrieval")]
+    services = [*await processes.start_both()]
     await until(services, SERVING)
     # Nobody calls: an attempt finds out.
     small.fill(1 << 20)
@@ -87,9 +76,8 @@ async def test_row_20_health_tells_that_the_disk_is_full(
     await until(services, SERVING)
     # Somebody does, and the write that fails tells at once.
     small.fill(5 << 20)
-    async with grpc.aio.insecure_channel(services[0].address, options=CHANNEL_OPTIONS) as channel:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await without_end(memory_service_pb2_grpc.MemoryServiceStub(channel))
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await without_end(services[0])
     assert caught.value.code() in (
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         # If it was the log of its writes that found no room, Postgres starts anew.

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
-import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 
 from hitherto.v1 import extraction_service_pb2 as extraction
@@ -77,14 +76,15 @@ def _is_struct(field: Any) -> bool:
     )
 
 
-async def test_row_69_a_text_of_any_field_delays_nobody_else(
-    shared: Processes, conninfo: str
+async def test_row_69_a_text_of_any_field_or_a_model_s_reply_delays_nobody_else(
+    shared: Processes, model: ScriptedModel, conninfo: str
 ) -> None:
     async with (
         watched(shared, conninfo) as (writer, reader, waited, mine),
         grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing,
         grpc.aio.insecure_channel(reader.address, options=CHANNEL_OPTIONS) as reading,
     ):
+        await replies(writing, model, waited, mine)
         turns = asyncio.Semaphore(AT_ONCE)
         codes: dict[grpc.StatusCode, int] = {}
         pieces: dict[int, Iterator[str]] = {size: itertools.cycle(PIECES) for size in SIZES}
@@ -133,41 +133,37 @@ async def outcome(
     return grpc.StatusCode.OK
 
 
-async def test_row_69_a_model_s_reply_delays_nobody_else(
-    shared: Processes, model: ScriptedModel, conninfo: str
+async def replies(
+    writing: grpc.aio.Channel, model: ScriptedModel, waited: Waited, mine: list[tuple[str, str]]
 ) -> None:
-    async with (
-        watched(shared, conninfo) as (writer, _, waited, mine),
-        grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing,
-    ):
-        jobs: Any = extraction_service_pb2_grpc.ExtractionServiceStub(writing)
-        for number, piece in enumerate(PIECES):
-            model.script = texts_everywhere(filled(piece, 20_000))
-            said = submit(transcript(message("I keep bees."), user=f"u{number}"))
-            reply = await jobs.SubmitTranscripts(said, metadata=mine, timeout=120)
-            asked = extraction.WatchJobRequest(job_id=reply.jobs[0].id)
-            async for update in jobs.WatchJob(asked, metadata=mine, timeout=120):
-                last = update.job
-            if piece.strip():
-                assert last.attempt == 1, (piece, last.error)
-                assert last.state == job_pb2.JOB_STATE_SUCCEEDED, (piece, last)
-            else:
-                # A reply of blank texts says nothing; it is asked for until the attempts end.
-                assert "MODEL_UNUSABLE" in last.error, (piece, last)
-            check(waited, piece)
+    """A reply of each piece in all of its texts."""
+    jobs: Any = extraction_service_pb2_grpc.ExtractionServiceStub(writing)
+    usual = model.script
+    for number, piece in enumerate(PIECES):
+        model.script = texts_everywhere(filled(piece, 20_000))
+        said = submit(transcript(message("I keep bees."), user=f"u{number}"))
+        reply = await jobs.SubmitTranscripts(said, metadata=mine, timeout=120)
+        asked = extraction.WatchJobRequest(job_id=reply.jobs[0].id)
+        async for update in jobs.WatchJob(asked, metadata=mine, timeout=120):
+            last = update.job
+        if piece.strip():
+            assert last.attempt == 1, (piece, last.error)
+            assert last.state == job_pb2.JOB_STATE_SUCCEEDED, (piece, last)
+        else:
+            # A reply of blank texts says nothing; it is asked for until the attempts end.
+            assert "MODEL_UNUSABLE" in last.error, (piece, last)
+        check(waited, piece)
+    model.script = usual
 
 
-@pytest.mark.parametrize("piece", ["\n", "忽略"])
-async def test_row_69_sigterm_ends_a_service_that_reads_such_texts(
-    shared: Processes, piece: str
-) -> None:
+async def test_row_69_sigterm_ends_a_service_that_reads_such_texts(shared: Processes) -> None:
     writer = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="5")
     async with grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing:
         memories: Any = memory_service_pb2_grpc.MemoryServiceStub(writing)
 
         async def save(number: int) -> None:
             for turn in itertools.count():
-                text = f"{number} {turn} " + filled(piece, 8_000)
+                text = f"{number} {turn} " + filled("忽略", 8_000)
                 await memories.SaveMemory(
                     memory.SaveMemoryRequest(user_id=f"u{number}", content=text, detail=text),
                     timeout=120,

@@ -11,13 +11,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hitherto.v1 import (
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
-)
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
+from tests.faults.processes import Processes, Service
 from tests.waiting import eventually
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -40,28 +34,27 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return samples.get((name, frozenset(labels.items())), 0.0)
 
 
-async def search(service: Service, times: int = 1, **fields: Any) -> None:
-    """Each call over a connection of its own, so that the kernel may choose another process."""
-    request = retrieval_service_pb2.SearchMemoriesRequest(user_id="zoë-canary", **fields)
-    options = [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
-    for _ in range(times):
-        async with grpc.aio.insecure_channel(service.address, options=options) as channel:
-            stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
-            await stub.SearchMemories(request, timeout=120)
-
-
-async def test_what_services_do_shows_in_their_metrics(shared: Processes) -> None:
+async def test_metrics_show_what_services_do_and_the_sum_of_several_processes(
+    shared: Processes,
+) -> None:
     extraction = await shared.start(
         "extraction", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_METRICS_TENANTS="true"
     )
-    retrieval = await shared.start("retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0")
-    async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
-        stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
-        request = memory_service_pb2.SaveMemoryRequest(user_id="zoë-canary", content="Likes tea.")
-        await stub.SaveMemory(request, timeout=120)
-        with pytest.raises(grpc.aio.AioRpcError):
-            await stub.SaveMemory(memory_service_pb2.SaveMemoryRequest(), timeout=120)
-    await search(retrieval, query="tea")
+    retrieval = await shared.start(
+        "retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_READ_PROCESSES="2"
+    )
+    user: dict[str, Any] = {"user_id": "zoë-canary"}
+    await extraction.ask("MemoryService/SaveMemory", content="Likes tea.", **user)
+    with pytest.raises(grpc.aio.AioRpcError):
+        await extraction.ask("MemoryService/SaveMemory")
+    await eventually(lambda: "2 processes serve" in retrieval.said, "both to serve")
+
+    async def searches() -> None:
+        """Each over a connection of its own, so that the kernel may choose another process."""
+        for _ in range(5):
+            await retrieval.ask("RetrievalService/SearchMemories", query="tea", **user)
+
+    await asyncio.gather(*(searches() for _ in range(4)))
 
     page, samples = await scraped(extraction)
     assert "canary" not in page
@@ -74,18 +67,7 @@ async def test_what_services_do_shows_in_their_metrics(shared: Processes) -> Non
     assert value(samples, "hitherto_charged_tokens_total", **embedded) > 0
     page, samples = await scraped(retrieval)
     assert "canary" not in page
-    assert value(samples, "hitherto_search_legs_total", leg="keyword", state="ran") == 1
+    assert value(samples, "hitherto_search_legs_total", leg="keyword", state="ran") == 20
+    answered = {"method": "RetrievalService/SearchMemories", "code": "OK", "reason": ""}
+    assert value(samples, "hitherto_rpcs_total", **answered) == 20
     assert [await each.end() for each in (retrieval, extraction)] == [0, 0]
-
-
-async def test_several_processes_show_their_sum(shared: Processes) -> None:
-    service = shared.launch(
-        "retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_READ_PROCESSES="2"
-    )
-    await service.ready()
-    await eventually(lambda: "2 processes serve" in service.said, "both to serve")
-    await asyncio.gather(*(search(service, times=5) for _ in range(4)))
-    _, samples = await scraped(service)
-    searches = {"method": "RetrievalService/SearchMemories", "code": "OK", "reason": ""}
-    assert value(samples, "hitherto_rpcs_total", **searches) == 20
-    assert await service.end() == 0

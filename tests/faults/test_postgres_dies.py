@@ -8,13 +8,11 @@ import signal
 import time
 from collections.abc import Callable
 
-import grpc
 import psycopg
 
-from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from tests.faults.bystander import crowded
 from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, Processes
+from tests.faults.processes import Processes
 from tests.faults.submitting import Batch, Caller
 from tests.integration.embedded.processes import runs
 from tests.scripted_model import ScriptedModel
@@ -32,9 +30,7 @@ async def test_rows_13_and_14_nothing_acknowledged_is_lost(
     caller: Callable[[Callable[[], str]], Caller],
     ledger: Ledger,
 ) -> None:
-    extraction, retrieval = private.launch("extraction"), private.launch("retrieval")
-    await extraction.ready()
-    await retrieval.ready()
+    extraction, retrieval = await private.start_both()
     conninfo = private.administrator()
     stop = asyncio.Event()
 
@@ -42,6 +38,7 @@ async def test_rows_13_and_14_nothing_acknowledged_is_lost(
         one = caller(lambda: extraction.address)
         while not stop.is_set():
             await one.submit(Batch.new(f"user-{number}"))
+            await asyncio.sleep(0.1)
 
     callers = [asyncio.create_task(submit(number)) for number in range(4)]
     await eventually(lambda: len(ledger.entries) >= 20, "a stream of submissions")
@@ -75,12 +72,9 @@ async def test_rows_13_and_14_nothing_acknowledged_is_lost(
         ).fetchone()
     assert unacknowledged == (0,)
     entry = ledger.entries[0]
-    async with grpc.aio.insecure_channel(retrieval.address, options=CHANNEL_OPTIONS) as channel:
-        stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
-        reply = await stub.SearchMemories(
-            retrieval_service_pb2.SearchMemoriesRequest(user_id=entry.user, query=entry.canary),
-            timeout=120,
-        )
+    reply = await retrieval.ask(
+        "RetrievalService/SearchMemories", user_id=entry.user, query=entry.canary
+    )
     assert any(entry.canary in result.memory.content for result in reply.results)
     # The jobs' signals are heard again: the listener has a session on the new server.
     with psycopg.connect(conninfo) as connection:

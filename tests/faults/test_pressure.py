@@ -22,15 +22,9 @@ import psutil
 import psycopg
 import pytest
 
-from hitherto.v1 import (
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
-)
 from tests.faults.bystander import crowded
 from tests.faults.observing import Observer
-from tests.faults.processes import CHANNEL_OPTIONS, ROOT, Processes, Service
+from tests.faults.processes import ROOT, Processes, Service
 from tests.waiting import eventually
 
 SHORT_SECONDS = 14.0
@@ -105,22 +99,12 @@ async def freeze_now_and_then(private: Processes, observer: Observer, seconds: f
 
 async def answers_both(retrieval: Service, extraction: Service) -> bool:
     """Whether an ordinary read and an ordinary write succeed."""
-    async with (
-        grpc.aio.insecure_channel(retrieval.address, options=CHANNEL_OPTIONS) as reading,
-        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as writing,
-    ):
-        search = retrieval_service_pb2_grpc.RetrievalServiceStub(reading)
-        memory = memory_service_pb2_grpc.MemoryServiceStub(writing)
-        try:
-            await search.SearchMemories(
-                retrieval_service_pb2.SearchMemoriesRequest(user_id="later", query="tea"), timeout=5
-            )
-            await memory.SaveMemory(
-                memory_service_pb2.SaveMemoryRequest(user_id="later", content="Likes tea."),
-                timeout=5,
-            )
-        except grpc.aio.AioRpcError:
-            return False
+    about: dict[str, Any] = {"user_id": "later", "timeout": 5}
+    try:
+        await retrieval.ask("RetrievalService/SearchMemories", query="tea", **about)
+        await extraction.ask("MemoryService/SaveMemory", content="Likes tea.", **about)
+    except grpc.aio.AioRpcError:
+        return False
     return True
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
 
-import grpc
 import psycopg
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from psycopg import sql
 
-from tests.faults.processes import Processes, Service
+from tests.faults.processes import Processes
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.faults
@@ -37,28 +35,21 @@ def read_only(superuser_conninfo: str, *, on: bool) -> None:
         )
 
 
-async def health_of(service: Service, name: str) -> int:
-    async with grpc.aio.insecure_channel(service.address) as channel:
-        health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
-        reply = await health.Check(health_pb2.HealthCheckRequest(service=name), timeout=60)
-    return int(reply.status)
-
-
 async def test_health_and_the_log_say_so_in_few_lines_and_when_it_ends(
     shared: Processes, superuser_conninfo: str
 ) -> None:
     # Without the settings of a session, which a pooler drops, the database's own default holds.
     service = await shared.start("extraction", HITHERTO_POOLER="transaction")
-    assert await health_of(service, "writes") == SERVING
+    assert await service.health("writes") == SERVING
     read_only(superuser_conninfo, on=True)
 
     async def refused() -> bool:
-        return await health_of(service, "writes") == NOT_SERVING
+        return await service.health("writes") == NOT_SERVING
 
     await eventually(refused, "health to say that writes are refused")
-    assert await health_of(service, "database") == SERVING
+    assert await service.health("database") == SERVING
     # The process itself serves: what reads goes on, and a restart would cure nothing.
-    assert await health_of(service, "") == SERVING
+    assert await service.health() == SERVING
 
     def failed() -> int:
         lines = [json.loads(line) for line in service.said.splitlines()]
@@ -69,7 +60,7 @@ async def test_health_and_the_log_say_so_in_few_lines_and_when_it_ends(
     read_only(superuser_conninfo, on=False)
 
     async def accepted() -> bool:
-        return await health_of(service, "writes") == SERVING
+        return await service.health("writes") == SERVING
 
     await eventually(accepted, "health to say that writes are accepted")
     assert await service.end() == 0

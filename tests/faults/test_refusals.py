@@ -27,17 +27,14 @@ def complaint(service: Service) -> str:
     return lines[0]
 
 
-async def test_a_database_without_migrations(
+async def test_a_database_without_migrations_and_hitherto_migrate(
     shared: Processes, postgres: EmbeddedPostgres, empty_database: str
 ) -> None:
-    service = shared.launch("retrieval", DATABASE_URL=postgres.conninfo(empty_database))
-    assert await service.ended() == 1
-    assert "hitherto-migrate" in complaint(service)
+    conninfo = postgres.conninfo(empty_database)
+    refused = shared.launch("retrieval", DATABASE_URL=conninfo)
+    assert await refused.ended() == 1
+    assert "hitherto-migrate" in complaint(refused)
 
-
-async def test_hitherto_migrate_migrates(
-    shared: Processes, postgres: EmbeddedPostgres, empty_database: str
-) -> None:
     admin = postgres.superuser_conninfo(empty_database)
     with psycopg.connect(admin, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION vector SCHEMA public")
@@ -46,7 +43,6 @@ async def test_hitherto_migrate_migrates(
                 sql.Identifier(empty_database)
             )
         )
-    conninfo = postgres.conninfo(empty_database)
     service = await shared.start("extraction", DATABASE_URL=conninfo, HITHERTO_MIGRATE="1")
     assert schema_state(f"{admin} options='-c search_path=hitherto,public'").pending == ()
     assert await service.end() == 0
@@ -92,16 +88,11 @@ async def test_values_that_make_no_sense(shared: Processes, name: Name) -> None:
     assert "hush-hush" not in service.said
 
 
-async def test_h3_another_key_encryption_key(shared: Processes) -> None:
-    """They serve, and say so at their start."""
-    old = b"o" * 32
+async def test_h3_another_key_encryption_key_and_none(shared: Processes) -> None:
+    """They serve, and say so at their start; `test_backup.py` starts them with the right one."""
     store = KeyStore(shared.data_dir / "user-keys")
-    await UserKeys(LocalWrapper(old), store, b"h" * 32).make("default", "ana")
-    for name in NAMES:
-        wrong = await shared.start(name, HITHERTO_ENCRYPTION_KEY="ab" * 32)
-        assert wrong.said.count("wrapped with another key-encryption key") == 1
-        assert "hitherto-keys rewrap" in wrong.said
-    right = await shared.start("extraction", HITHERTO_ENCRYPTION_KEY=old.hex())
-    assert "keys of users" not in right.said
-    none = await shared.start("extraction")
+    await UserKeys(LocalWrapper(b"o" * 32), store, b"h" * 32).make("default", "ana")
+    wrong, none = await shared.start_both({"HITHERTO_ENCRYPTION_KEY": "ab" * 32})
+    assert wrong.said.count("wrapped with another key-encryption key") == 1
+    assert "hitherto-keys rewrap" in wrong.said
     assert "no key-encryption key is set" in none.said

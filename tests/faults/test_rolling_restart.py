@@ -52,7 +52,7 @@ class Reader:
                         self.outcomes["OK"] += 1
                     except grpc.aio.AioRpcError as error:
                         self.outcomes[error.code().name] += 1
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(0.1)
 
 
 @pytest.mark.timeout(600)
@@ -63,10 +63,7 @@ async def test_two_versions_side_by_side_lose_nothing(
     ledger: Ledger,
     earlier: str,
 ) -> None:
-    old = [
-        await private.start("extraction", PYTHONPATH=earlier),
-        await private.start("retrieval", PYTHONPATH=earlier),
-    ]
+    old = [await private.start(name, PYTHONPATH=earlier) for name in ("extraction", "retrieval")]
     administrator = private.administrator()
     serving = [one.address for one in old]
     callers = [caller(lambda: serving[0]) for _ in range(3)]
@@ -76,7 +73,7 @@ async def test_two_versions_side_by_side_lose_nothing(
     async def submit(number: int) -> None:
         while not ended.is_set():
             await callers[number].submit(Batch.new(f"user-{number}"))
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
     load = [asyncio.ensure_future(work) for work in (*map(submit, range(3)), reader.run())]
 

@@ -1,16 +1,12 @@
-"""Either service first, alone, together; killed in turn; the last one stops Postgres (A3)."""
+"""One service first, alone, or both together; killed in turn; the last one stops Postgres (A3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import grpc
-import pytest
-
-from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.database.migration_files import BASELINE
 from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, Name, Processes, Service
+from tests.faults.processes import Name, Processes, Service
 from tests.faults.submitting import Batch, Caller
 
 MakeCaller = Callable[[Callable[[], str]], Caller]
@@ -21,11 +17,7 @@ async def works(service: Service, caller: MakeCaller) -> None:
     if service.name == "extraction":
         await caller(lambda: service.address).submit(Batch.new("ana"))
         return
-    async with grpc.aio.insecure_channel(service.address, options=CHANNEL_OPTIONS) as channel:
-        stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
-        await stub.GetContext(
-            retrieval_service_pb2.GetContextRequest(user_id="ana"), timeout=120, wait_for_ready=True
-        )
+    await service.ask("RetrievalService/GetContext", user_id="ana")
 
 
 async def test_both_at_once_on_an_empty_folder_then_one_killed_and_the_other_ended(
@@ -50,25 +42,23 @@ async def test_both_at_once_on_an_empty_folder_then_one_killed_and_the_other_end
     assert not private.postgres_runs()
 
 
-@pytest.mark.parametrize("first", ["extraction", "retrieval"])
 async def test_one_alone_on_an_empty_folder_all_killed_and_a_newcomer_adopts(
-    private: Processes, caller: MakeCaller, first: Name, ledger: Ledger
+    private: Processes, caller: MakeCaller, ledger: Ledger
 ) -> None:
-    second: Name = "retrieval" if first == "extraction" else "extraction"
-    one = await private.start(first)
+    """The retrieval service comes first; others begin with the extraction service."""
+    one = await private.start("retrieval")
     await works(one, caller)
     postmaster = private.postmaster()
-    two = await private.start(second)
+    two = await private.start("extraction")
     await works(two, caller)
     one.kill()
     two.kill()
     assert private.postgres_runs()
-    newcomer = await private.start(second)
+    newcomer = await private.start("extraction")
     await works(newcomer, caller)
     assert private.postmaster() == postmaster
-    if second == "extraction":
-        conninfo = private.administrator()
-        await ledger.settled(conninfo)
-        assert set(ledger.check(conninfo, chat_calls=0)) == {"succeeded"}
+    conninfo = private.administrator()
+    await ledger.settled(conninfo)
+    assert set(ledger.check(conninfo, chat_calls=0)) == {"succeeded"}
     assert await newcomer.end() == 0
     assert not private.postgres_runs()

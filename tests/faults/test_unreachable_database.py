@@ -63,14 +63,6 @@ def listening(reply: bytes) -> Iterator[int]:
         thread.join(180)
 
 
-@contextmanager
-def closed_port() -> Iterator[int]:
-    """A port where nobody listens."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        yield unused.getsockname()[1]
-
-
 def changed(**parts: str) -> Callable[[str], str]:
     return lambda conninfo: make_conninfo(conninfo, **parts)
 
@@ -81,17 +73,14 @@ def fixed(text: str) -> Callable[[str], str]:
 
 REASONS: dict[str, tuple[Callable[[str], str], str]] = {
     "wrong password": (changed(password=SECRET), LOGIN),
-    "unknown role": (changed(user="nobody-tls", password=SECRET), LOGIN),
     "no such database": (changed(dbname="ssl-nowhere"), NO_DATABASE),
     "no socket": (changed(host="/nowhere/at/all"), REFUSED),
     "unknown host": (fixed(f"postgresql://u:{SECRET}@no-such-host.invalid/db"), UNKNOWN_HOST),
     "an @ in the password": (fixed(f"postgresql://u:p@{SECRET}@127.0.0.1/db"), UNKNOWN_HOST),
     "a / in the password": (fixed(f"postgresql://u:{SECRET}/x@127.0.0.1/db"), MALFORMED),
     "a % in the password": (fixed(f"postgresql://u:{SECRET}%zz@127.0.0.1/db"), MALFORMED),
-    "an open bracket": (fixed(f"postgresql://u:{SECRET}@[::1/db"), MALFORMED),
     "no URL": (fixed(f"postgres//u:{SECRET}@h/db"), MALFORMED),
     "an unknown option": (fixed(f"postgresql://u:{SECRET}@h/db?{SECRET}=1"), MALFORMED),
-    "a port in words": (fixed(f"postgresql://u:{SECRET}@h:port/db"), MALFORMED),
     "an unknown sslmode": (fixed(f"postgresql://u:{SECRET}@127.0.0.1/db?sslmode=x"), MALFORMED),
 }
 
@@ -108,10 +97,9 @@ def refusal(database_url: str, tmp_path: Path) -> str:
     return said
 
 
-@pytest.mark.parametrize("reason", REASONS)
-def test_the_reason_is_told(postgres: EmbeddedPostgres, tmp_path: Path, reason: str) -> None:
-    spoilt, told = REASONS[reason]
-    assert told in refusal(spoilt(postgres.conninfo()), tmp_path)
+def test_the_reason_is_told(postgres: EmbeddedPostgres, tmp_path: Path) -> None:
+    for reason, (spoilt, told) in REASONS.items():
+        assert told in refusal(spoilt(postgres.conninfo()), tmp_path), reason
 
 
 def test_the_reason_is_told_where_no_file_can_be_made(postgres: EmbeddedPostgres) -> None:
@@ -133,27 +121,19 @@ def test_the_reason_is_told_where_no_file_can_be_made(postgres: EmbeddedPostgres
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_port_where_nobody_listens(tmp_path: Path) -> None:
-    with closed_port() as port:
-        said = refusal(f"postgresql://u:{SECRET}@localhost:{port}/db", tmp_path)
-    assert REFUSED in said
-
-
-@pytest.mark.parametrize(
-    ("reply", "options", "told"),
-    [
+def test_a_port_where_nobody_listens_or_somebody_else(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        assert REFUSED in refusal(f"postgresql://u:{SECRET}@localhost:{port}/db", tmp_path)
+    for reply, options, told in (
         (b"N", "?sslmode=require", TLS),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "", NOT_POSTGRES),
         (b"", "?sslmode=disable", SILENT),
-    ],
-    ids=["no TLS", "a web server", "hangs up"],
-)
-def test_a_port_where_somebody_else_listens(
-    tmp_path: Path, reply: bytes, options: str, told: str
-) -> None:
-    with listening(reply) as port:
-        url = f"postgresql://u:{SECRET}@127.0.0.1:{port}/db{options}"
-        assert told in refusal(url, tmp_path)
+    ):
+        with listening(reply) as port:
+            url = f"postgresql://u:{SECRET}@127.0.0.1:{port}/db{options}"
+            assert told in refusal(url, tmp_path), reply
 
 
 def refusing(state: str, message: str) -> bytes:
@@ -163,28 +143,24 @@ def refusing(state: str, message: str) -> bytes:
     return b"E" + struct.pack(">i", len(fields) + 5) + fields + b"\0"
 
 
-@pytest.mark.parametrize(
-    ("state", "message", "told"),
-    [
-        ("28P01", "Passwort-Authentifizierung für Benutzer »u« fehlgeschlagen", LOGIN),
-        (
-            "28000",
-            "kein pg_hba.conf-Eintrag für Host »h«, »u«, SSL-Verschlüsselung",
-            LOGIN,
-        ),
-        ("28000", "Rolle »hitherto_read« existiert nicht", UNPREPARED),
-        ("3D000", 'データベース"db"は存在しません', NO_DATABASE),
-        ("53300", "desculpe, já existem clientes demais", "no more connections"),
-        ("57P03", "система баз данных запускается", "starting or stopping"),
-        ("XX000", "意外なエラー", "SQLSTATE XX000"),
-    ],
-)
-def test_a_server_of_another_language(tmp_path: Path, state: str, message: str, told: str) -> None:
-    with listening(refusing(state, message)) as port:
-        url = f"postgresql://u:{SECRET}@127.0.0.1:{port}/db?sslmode=disable"
-        said = refusal(url, tmp_path)
-    assert told in said
-    assert message not in said
+ELSEWHERE = [
+    ("28P01", "Passwort-Authentifizierung für Benutzer »u« fehlgeschlagen", LOGIN),
+    ("28000", "kein pg_hba.conf-Eintrag für Host »h«, »u«, SSL-Verschlüsselung", LOGIN),
+    ("28000", "Rolle »hitherto_read« existiert nicht", UNPREPARED),
+    ("3D000", 'データベース"db"は存在しません', NO_DATABASE),
+    ("53300", "desculpe, já existem clientes demais", "no more connections"),
+    ("57P03", "система баз данных запускается", "starting or stopping"),
+    ("XX000", "意外なエラー", "SQLSTATE XX000"),
+]
+
+
+def test_a_server_of_another_language(tmp_path: Path) -> None:
+    for state, message, told in ELSEWHERE:
+        with listening(refusing(state, message)) as port:
+            url = f"postgresql://u:{SECRET}@127.0.0.1:{port}/db?sslmode=disable"
+            said = refusal(url, tmp_path)
+        assert told in said, message
+        assert message not in said
 
 
 def test_a_login_that_was_not_prepared(postgres: EmbeddedPostgres, tmp_path: Path) -> None:
@@ -208,11 +184,8 @@ def test_a_login_that_was_not_prepared(postgres: EmbeddedPostgres, tmp_path: Pat
     assert COMMAND in said
 
 
-@pytest.mark.parametrize("reason", ["wrong password", "an @ in the password"])
-async def test_every_program_tells_the_reason(
-    shared: Processes, conninfo: str, reason: str
-) -> None:
-    spoilt, told = REASONS[reason]
+async def test_every_program_tells_the_reason(shared: Processes, conninfo: str) -> None:
+    spoilt, told = REASONS["wrong password"]
     url = spoilt(conninfo)
     services = [shared.launch(name, DATABASE_URL=url) for name in ("extraction", "retrieval")]
     migrating = await asyncio.create_subprocess_exec(

@@ -59,6 +59,16 @@ class Machine:
             check=False,
         )
 
+    def up(self, **more: str) -> subprocess.Popen[str]:
+        """`hitherto up`, and what it tells."""
+        return subprocess.Popen(
+            [*HITHERTO, "up"],
+            env={**self.environment, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
     def running(self) -> dict[str, str]:
         """The addresses of what runs; empty until everything serves."""
         with suppress(OSError, ValueError):
@@ -111,9 +121,6 @@ class Terminal:
                 found += piece
         return found.decode("utf-8", "replace")
 
-    def type(self, keys: bytes) -> None:
-        os.write(self._master, keys)
-
     def close(self) -> None:
         with suppress(OSError):
             os.close(self._master)
@@ -127,12 +134,11 @@ def keeper(machine: Machine) -> psutil.Process:
     return psutil.Process(json.loads((machine.folder / "up.json").read_text())["pid"])
 
 
-ENDS: dict[str, Callable[[Machine, Terminal], None]] = {
-    "Ctrl-C": lambda machine, terminal: terminal.type(b"\x03"),
-    "its terminal closes": lambda machine, terminal: terminal.close(),
-    "SIGKILL": lambda machine, terminal: keeper(machine).kill(),
-    "its shell is killed": lambda machine, terminal: os.kill(terminal.shell, signal.SIGKILL),
+ENDS: dict[str, Callable[[Terminal], None]] = {
+    "its terminal closes": Terminal.close,
+    "its shell is killed": lambda terminal: os.kill(terminal.shell, signal.SIGKILL),
 }
+"""Besides these: Ctrl-C in `e2e/test_first_steps.py`, a SIGKILL and `hitherto down` below."""
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -140,14 +146,10 @@ def test_nothing_outlives_it(machine: Machine, end: str) -> None:
     terminal = Terminal(machine)
     try:
         assert len(alive(machine.folder)) > 4, "both services, the console, the keeper and Postgres"
-        ENDS[end](machine, terminal)
+        ENDS[end](terminal)
         wait_until(lambda: not alive(machine.folder), f"after {end}: {alive(machine.folder)}")
     finally:
         terminal.close()
-    if end == "SIGKILL":
-        # What that left in the file is known to be no longer true.
-        done = machine.run("down")
-        assert (done.returncode, "nothing runs" in done.stderr) == (1, True), done.stderr
 
 
 def mcp_needs_no_key(console: str) -> None:
@@ -191,16 +193,8 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
         assert "HITHERTO_EXTRACTION_LISTEN=" in refused.stderr
 
     metrics = two_ports()
-    process = subprocess.Popen(
-        [*HITHERTO, "up"],
-        env={
-            **machine.environment,
-            "HITHERTO_METRICS_LISTEN": f"127.0.0.1:{metrics}",
-            "HITHERTO_EXTRACT_IDLE_MINUTES": "0.05",
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    process = machine.up(
+        HITHERTO_METRICS_LISTEN=f"127.0.0.1:{metrics}", HITHERTO_EXTRACT_IDLE_MINUTES="0.05"
     )
     try:
         wait_until(lambda: machine.running() or process.poll() is not None, "nothing serves")
@@ -250,14 +244,8 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
     assert sum("save ana" in line or "context ana" in line for line in lines) == 2
 
 
-def test_what_it_suggests_works_with_api_keys_too(machine: Machine) -> None:
-    process = subprocess.Popen(
-        [*HITHERTO, "up"],
-        env={**machine.environment, "HITHERTO_AUTH": "api-key"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def test_what_it_suggests_works_with_api_keys_and_a_sigkill_ends_all(machine: Machine) -> None:
+    process = machine.up(HITHERTO_AUTH="api-key")
     try:
         assert process.stdout is not None
         told = []
@@ -276,7 +264,11 @@ def test_what_it_suggests_works_with_api_keys_too(machine: Machine) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert "Ana lives in Porto." in done.stdout
+        assert keeper(machine).pid == process.pid
     finally:
-        process.terminate()
+        process.kill()
         process.communicate(timeout=PATIENCE)
     wait_until(lambda: not alive(machine.folder), "the end of all")
+    # What that left in the file is known to be no longer true.
+    down = machine.run("down")
+    assert (down.returncode, "nothing runs" in down.stderr) == (1, True), down.stderr

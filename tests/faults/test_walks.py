@@ -20,15 +20,8 @@ from uuid import uuid4
 import grpc
 import pytest
 
-from hitherto.v1 import (
-    extraction_service_pb2_grpc,
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
-)
 from tests.faults.otlp import Collector, ReceivedSpan, collecting
-from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service
+from tests.faults.processes import API_KEY, Processes, Service, stub
 from tests.faults.small_disk import SmallDisk, can_mount
 from tests.faults.submitting import Batch
 from tests.faults.test_metrics import Samples, scraped, value
@@ -55,28 +48,14 @@ class Walked:
     disk: SmallDisk | None
     extraction: Service
     retrieval: Service
-    stack: AsyncExitStack
-
-    def channel(self, service: Service) -> grpc.aio.Channel:
-        return grpc.aio.insecure_channel(service.address, options=CHANNEL_OPTIONS)
-
-    async def connect(self) -> None:
-        writing = await self.stack.enter_async_context(self.channel(self.extraction))
-        reading = await self.stack.enter_async_context(self.channel(self.retrieval))
-        self.submits: Any = extraction_service_pb2_grpc.ExtractionServiceStub(writing)
-        self.writes: Any = memory_service_pb2_grpc.MemoryServiceStub(writing)
-        self.reads: Any = retrieval_service_pb2_grpc.RetrievalServiceStub(reading)
 
     async def save(self, user: str, content: str) -> Any:
-        request = memory_service_pb2.SaveMemoryRequest(user_id=user, content=content)
-        return await self.writes.SaveMemory(request, timeout=120)
+        return await self.extraction.ask("MemoryService/SaveMemory", user_id=user, content=content)
 
     async def search(self, user: str, query: str = "", token: str = "") -> Any:
         # A new question, whose vector nobody has asked for yet.
-        request = retrieval_service_pb2.SearchMemoriesRequest(
-            user_id=user, query=query or f"tea {uuid4().hex}", consistency_token=token
-        )
-        return await self.reads.SearchMemories(request, timeout=120)
+        asked: dict[str, Any] = {"query": query or f"tea {uuid4().hex}", "consistency_token": token}
+        return await self.retrieval.ask("RetrievalService/SearchMemories", user_id=user, **asked)
 
     async def becomes(
         self, service: Service, right: Callable[[Samples], bool], what: str
@@ -151,12 +130,8 @@ async def walked() -> AsyncIterator[Walked]:
             )
         )
         stack.callback(servers.close)
-        extraction, retrieval = processes.launch("extraction"), processes.launch("retrieval")
-        for service in (extraction, retrieval):
-            await service.ready()
-        walked = Walked(processes, model, collector, servers, disk, extraction, retrieval, stack)
-        await walked.connect()
-        yield walked
+        services = await processes.start_both()
+        yield Walked(processes, model, collector, servers, disk, *services)
 
 
 async def without_end(call: Callable[[], Awaitable[Any]]) -> None:
@@ -280,11 +255,9 @@ async def test_the_disk_fills_up(walked: Walked) -> None:
 
 async def test_one_tenant_floods(walked: Walked) -> None:
     limited = await walked.processes.start("retrieval", HITHERTO_TENANT_READS_PER_SECOND="1")
-    async with walked.channel(limited) as channel:
-        reads: Any = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
-        request = retrieval_service_pb2.SearchMemoriesRequest(user_id="eve", query="tea")
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await without_end(lambda: reads.SearchMemories(request, timeout=120))
+    rpc = "RetrievalService/SearchMemories"
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await without_end(lambda: limited.ask(rpc, user_id="eve", query="tea"))
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     line = await walked.logs(limited, reason="RATE_LIMITED", message="refused")
     assert line["tenant_id"] == "default"
@@ -302,16 +275,14 @@ async def test_the_model_key_has_expired(walked: Walked) -> None:
     told = await walked.save("ana", "Likes coffee.")
     for endpoint in ("chat", "embeddings"):
         walked.model.always(StatusFault(401, code="invalid_api_key"), endpoint=endpoint)
-    request = Batch.new("ana").request()
-    await walked.submits.SubmitTranscripts(request, timeout=120)
+    async with walked.extraction.channel() as channel:
+        submit = stub(channel, "ExtractionService/SubmitTranscripts")
+        await submit(Batch.new("ana").request(), timeout=120)
     # One that has not yet warned of its embedder, which it does once a minute.
     retrieval = await walked.processes.start("retrieval")
-    async with walked.channel(retrieval) as channel:
-        reads: Any = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
-        search = retrieval_service_pb2.SearchMemoriesRequest(
-            user_id="ana", query="coffee", consistency_token=told.consistency_token
-        )
-        assert (await reads.SearchMemories(search, timeout=120)).degraded
+    asked: dict[str, Any] = {"query": "coffee", "consistency_token": told.consistency_token}
+    search = "RetrievalService/SearchMemories"
+    assert (await retrieval.ask(search, user_id="ana", **asked)).degraded
     states = {"kind": "memory-extraction", "state": "failed"}
     await walked.becomes(
         walked.extraction,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.locomo.answers import behind, score
+from benchmarks.locomo.answers import BALANCED, COSINE, QuestionScore, behind, score
+from benchmarks.locomo.data import LOCOMO, BenchmarkQuestion
 from benchmarks.locomo.measure import EmbedderRun
 from benchmarks.locomo.report import locomo_part
 from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
 from hitherto_client.results import SearchResult
 from hitherto_client.wire import read
-from tests.unit.benchmarks_locomo.runs import run, scored
 
 
 def test_recall_counts_gold_messages_behind_the_first_results() -> None:
@@ -44,6 +45,48 @@ def test_a_message_stands_for_itself_and_a_memory_for_what_it_came_from() -> Non
 
 
 # Means, intervals and bars of a run, and how they are printed and kept.
+
+
+NOTHING, EVERYTHING = QuestionScore(0.0, 0.0, 0.0), QuestionScore(1.0, 1.0, 1.0)
+
+
+def scored(found: int, of: int) -> list[QuestionScore]:
+    """Scores of which so many are perfect and the others nothing."""
+    return [EVERYTHING] * found + [NOTHING] * (of - found)
+
+
+def run(
+    facts: Sequence[QuestionScore],
+    cosine: Sequence[QuestionScore],
+    messages: Sequence[QuestionScore],
+    *,
+    kind: str = "onnx",
+    data: str = LOCOMO,
+) -> EmbedderRun:
+    """A run with these scores of the default ranking, and of cosine alone on facts.
+
+    What is found among both is what is found among messages.
+    """
+    return EmbedderRun(
+        data=data,
+        kind=kind,
+        embedder=f"{kind}:model",
+        held=dict.fromkeys(
+            ("sessions", "succeeded", "summaries", "messages", "memories", "with_sources"), 2
+        ),
+        questions=[
+            BenchmarkQuestion(f"q{n}", "ann", "?", ("temporal", "multi-hop")[n % 2], frozenset("m"))
+            for n in range(len(facts))
+        ],
+        ceiling=0.9,
+        scores={
+            "facts": {BALANCED.name: facts, COSINE.name: cosine},
+            "messages": {BALANCED.name: messages},
+            "both": {BALANCED.name: messages},
+        },
+        idle={"facts": ["speaker"], "messages": []},
+        seconds={"loading": 1.0, "asking": 2.0},
+    )
 
 
 def verdicts(measured: EmbedderRun) -> list[bool | None]:

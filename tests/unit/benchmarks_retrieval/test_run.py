@@ -11,16 +11,16 @@ from benchmarks.retrieval.report import OPEN, WALLED
 from benchmarks.retrieval.stage import staged
 
 OPTIONS = RetrievalOptions(
-    sizes=(40,), callers=(1, 2), seconds=0.2, extras=False, start=False, recall=5
+    sizes=(40,), callers=(1, 2), seconds=0.1, extras=False, start=False, recall=5
 )
 
 
 async def test_a_tiny_run_has_every_figure_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Four people with forty memories each ask: loading them takes most of the time.
-    monkeypatch.setitem(plan.COUNTS, 40, 4)
+    # Two people with forty memories each ask: loading them takes most of the time.
+    monkeypatch.setitem(plan.COUNTS, 40, 2)
     # Nobody reads the figures: all processes are kept busy for a moment only.
-    monkeypatch.setattr(measure, "_WARM_UP_SECONDS", 0.1)
-    monkeypatch.setattr(measure, "_WALLS_WARM_UP_SECONDS", 0.1)
+    monkeypatch.setattr(measure, "_WARM_UP_SECONDS", 0.02)
+    monkeypatch.setattr(measure, "_WALLS_WARM_UP_SECONDS", 0.02)
     monkeypatch.setattr(measure, "_SLICES", 2)
     monkeypatch.setattr(measure, "_TURNS", 2)
     told: list[tuple[str, int, int]] = []
@@ -40,11 +40,11 @@ async def test_a_tiny_run_has_every_figure_and_no_fault(monkeypatch: pytest.Monk
     search = found.single("search", 40)
     assert search is not None
     assert found.times_the_floor(search) is not None
-    assert [(each.size, each.users, each.searches) for each in found.recall] == [(40, 4, 20)]
-    assert found.recall[0].complete == 20
+    assert [(each.size, each.users, each.searches) for each in found.recall] == [(40, 2, 10)]
+    assert found.recall[0].complete == 10
     assert found.recall[0].unfiltered == found.recall[0].recall == 1.0
     assert found.alone[WALLED] > 0 < found.alone[OPEN]
-    assert ("loading", 160, 160) in told
+    assert ("loading", 80, 80) in told
     for phase in ("measuring", "walls"):
         last = [each for each in told if each[0] == phase][-1]
         assert last[1] == last[2]
