@@ -17,8 +17,8 @@ review (`quarantine_challengers`), and what is left of the endings is collected 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Cited, ClosedItem
@@ -40,14 +40,18 @@ FORGETTING = "the user asked to forget it"
 _BESIDE = "both stand"
 
 
+Kind = Literal["contradiction", "achievement", "request"]
+"""What ends a memory: what contradicts it, a goal that is achieved, or a request to forget it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A permitted ending: what the reply says, the memory, the words for it, and how it is made."""
+    """A permitted ending: its kind, what the reply says, the memory, and the words for it."""
 
+    kind: Kind
     item: ClosedItem
     known: CurrentMemory
     evidence: Evidence
-    carry_out: Callable[[Draft, Ending], None]
     successor: UUID | None
 
 
@@ -92,17 +96,18 @@ def collect(draft: Draft) -> list[Ending]:
     for item in answer.contradicted:
         known, successor = draft.current(item.memory), _successor(draft, item)
         if known is None or successor == known.memory_id or not _waits(draft, successor):
-            found.append(_ending(draft, item, known, _contradict, successor))
+            found.append(_ending(draft, "contradiction", item, known, successor))
         # Or else it challenges the memory.
     for item in answer.achieved:
         known = draft.current(item.memory)
         if known is None or known.status != "achieved":
-            found.append(_ending(draft, item, known, _achieve))
+            found.append(_ending(draft, "achievement", item, known))
         # Or else it was known: that costs nothing, and is no mistake.
     for item in answer.forgotten:
         stated = _stated(draft, item.new)
         if draft.creation_of(stated) is None:
-            found.append(_ending(draft, item, draft.current(item.memory, stated), _forget))
+            known = draft.current(item.memory, stated)
+            found.append(_ending(draft, "request", item, known))
         # Or else `withhold` has decided.
     return [each for each in found if each is not None]
 
@@ -110,7 +115,13 @@ def collect(draft: Draft) -> list[Ending]:
 def close(draft: Draft, ending: Ending) -> None:
     """Carry out one ending, unless an earlier one of the reply has changed its subject."""
     try:
-        ending.carry_out(draft, ending)
+        match ending.kind:
+            case "contradiction":
+                _contradict(draft, ending)
+            case "achievement":
+                _achieve(draft, ending)
+            case "request":
+                _forget(draft, ending)
     except ChangeRefused as refused:
         draft.refuse(ending.item.cited.item, refused.reason, ending.known)
 
@@ -130,9 +141,9 @@ def _refuse(
 
 def _ending(
     draft: Draft,
+    kind: Kind,
     item: ClosedItem,
     known: CurrentMemory | None,
-    carry_out: Callable[[Draft, Ending], None],
     successor: UUID | None = None,
 ) -> Ending | None:
     """The ending of a memory; None if it is refused. Without evidence, the successor stands."""
@@ -140,21 +151,21 @@ def _ending(
         draft.refuse(item.cited.item, "refused_unknown", None)
         return None
     try:
-        if carry_out is _forget:
+        if kind == "request":
             evidence = _request(draft, item)
         else:
             evidence = draft.situation.witnesses.for_change(item.cited)
             if not may_change(evidence, known):
                 raise ChangeRefused("refused_by_trust")
-        if carry_out is _contradict and successor == known.memory_id:
+        if kind == "contradiction" and successor == known.memory_id:
             raise ChangeRefused("refused_same")
-        if carry_out is _achieve and known.type != "goal":
+        if kind == "achievement" and known.type != "goal":
             raise ChangeRefused("refused_no_goal")
     except ChangeRefused as refused:
         beside = successor if refused.reason != "refused_by_trust" else None
         _refuse(draft, item.cited, known, refused.reason, beside)
         return None
-    return Ending(item, known, evidence, carry_out, successor)
+    return Ending(kind, item, known, evidence, successor)
 
 
 def _contradict(draft: Draft, ending: Ending) -> None:
