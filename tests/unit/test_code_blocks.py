@@ -102,7 +102,7 @@ def test_what_a_command_names_exists() -> None:
 def _names_what_exists(line: str) -> None:
     for name in re.findall(r"(?:^|\s)([A-Z][A-Z_]+)=", line):
         known = name in SETTINGS or f"${{{name}:" in COMPOSE_FILE
-        known = known or name in ("EVAL_DIR", "OTEL_EXPORTER_OTLP_ENDPOINT")
+        known = known or name in ("EVAL_DIR", "OTEL_EXPORTER_OTLP_ENDPOINT", "PGOPTIONS")
         assert known or re.search(rf"^{name} \?=", MAKEFILES, re.MULTILINE), name
     words = shlex.split(typed(line), comments=True)
     match words:
