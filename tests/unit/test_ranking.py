@@ -160,7 +160,8 @@ def test_what_an_unnamed_assistant_says_counts_less_unless_it_is_asked_for() -> 
     said = message(1, "c3", "user", **features)
     ranked = {item.candidate.key: item for item in rank([plain, named, said], None, {})}
     assert ranked["c2", 1].score == pytest.approx(ranked["c3", 1].score)
-    assert ranked["c1", 1].score == pytest.approx(0.7 * ranked["c3", 1].score)
+    # Its scale is smaller: in its conversation, neighbours count half.
+    assert ranked["c1", 1].score * 5.25 == pytest.approx(0.7 * ranked["c3", 1].score * 6.0)
     assert sum(ranked["c1", 1].breakdown.values()) == pytest.approx(ranked["c1", 1].score)
     asked = Balanced().rank([plain, said], QueryIntent(now=NOW, assistant=True), {})
     assert asked[0].score == pytest.approx(asked[1].score)
@@ -168,7 +169,7 @@ def test_what_an_unnamed_assistant_says_counts_less_unless_it_is_asked_for() -> 
 
 def test_what_one_speaker_says_in_several_messages_is_one_turn() -> None:
     """The reply to the strong message is three messages away; one part of a turn counts less."""
-    roles = ["assistant", "user", "user", "user", "assistant", "assistant", "user"]
+    roles = ["tool", "user", "user", "user", "tool", "tool", "user"]
     said = [message(n, role=role) for n, role in enumerate(roles)]
     said[2].cosine = 0.8
     found = rank(said, None, {})
@@ -176,6 +177,19 @@ def test_what_one_speaker_says_in_several_messages_is_one_turn() -> None:
     next_turn, farther = 0.6 * 0.8, 0.4 * 0.8
     expected = [next_turn, farther, 0.0, farther, next_turn, next_turn, farther]
     assert [lift["c1", n] for n in range(7)] == pytest.approx(expected)
+
+
+def test_neighbours_count_half_in_a_conversation_with_an_assistant() -> None:
+    """Not where it is asked what the assistant said, nor if it has a name and is a person."""
+    said = [message(1, role="user", cosine=0.8), message(2, role="assistant")]
+    for intent, name, share in (
+        (QueryIntent(now=NOW), "", 0.5),
+        (QueryIntent(now=NOW, assistant=True), "", 1.0),
+        (QueryIntent(now=NOW), "Ada", 1.0),
+    ):
+        beside = Balanced().rank([said[0], replace(said[1], speaker=name)], intent, {})[1]
+        scale = 3.0 * (1 + 0.5 + share * 0.5)
+        assert beside.breakdown["neighbour"] == pytest.approx(share * 0.5 * 0.6 * 0.8 / scale)
 
 
 def test_a_speaker_is_named_by_a_part_of_the_name() -> None:

@@ -23,7 +23,9 @@ Vectors of the offline embedder compare spelling, which b/(b+8) already does bet
 The surroundings of an answer are often part of it. Items of a conversation raise each other's
 scores, and messages raise those directly beside them (`neighbour` is 0.6 of the best one turn away
 and 0.4 of the best two turns away or in the same turn; consecutive messages of one speaker are one
-turn). Negative cosines count as 0, so that a score lies in 0..1.
+turn). In a conversation with an assistant that counts less, they raise each other half as much:
+what was said to it and its reply share their words, and one of the two is enough. Negative cosines
+count as 0, so that a score lies in 0..1.
 
 Adding scores preserves their size, which fusing ranks discards; docs/retrieval.md has the ablation.
 """
@@ -82,6 +84,8 @@ _NEXT_TURN, _FARTHER = 0.6, 0.4
 
 A message of the same turn counts less than the reply: parts of one turn are often about different
 things."""
+_SHARES = (1.0, 0.5)
+"""How much of `neighbour` counts: in a conversation of people, and in one with an assistant."""
 
 
 class Balanced:
@@ -100,12 +104,14 @@ class Balanced:
         weight = {**(_BY_SPELLING if intent.by_spelling else _WEIGHTS), **weights}
         # The highest score that an item can have by itself: each kind has at most one of the last
         # three components. One scale for all kinds and questions makes their scores comparable; a
-        # message also has neighbours.
+        # message also has neighbours, by whether an assistant takes part.
         own = sum(weight[name] for name in ("semantic", "keyword", "date", "entity")) + max(
             weight[name] for name in ("source", "speaker", "source_priority")
         )
         scale = own * (1 + weight["session"]) or 1.0
-        longer = own * (1 + weight["session"] + weight["neighbour"]) or 1.0
+        longer = [
+            own * (1 + weight["session"] + share * weight["neighbour"]) or 1.0 for share in _SHARES
+        ]
         if not intent.topic:
             weight = _only_by_time(weight)
         session, beside = weight["session"], weight["neighbour"]
@@ -117,7 +123,7 @@ class Balanced:
             conversation = candidate.conversation_id
             if conversation is not None and score > best.get(conversation, 0.0):
                 best[conversation] = score
-        near = _beside(candidates, alone)
+        near, assisted = _beside(candidates, alone), _assisted(candidates, intent)
         # The recency of a memory says nothing about the messages around it.
         if intent.present:
             parts = _as_things_stand(candidates, parts, intent, weight["date"])
@@ -129,7 +135,9 @@ class Balanced:
             lifted, of = 0.0, scale
             if isinstance(candidate.key, tuple):
                 place, number = candidate.key
-                lifted, of = beside * near[place][number], longer
+                with_assistant = place in assisted
+                lifted = _SHARES[with_assistant] * beside * near[place][number]
+                of = longer[with_assistant]
             parts_of, total = (*part, lift, lifted), (score + lift + lifted) / of
             in_time = part[_DATE] >= timely > 0
             ranked.append(RankedCandidate(candidate, total, _NAMES, parts_of, in_time, of))
@@ -285,6 +293,11 @@ def _beside(candidates: Sequence[Candidate], alone: Sequence[float]) -> dict[str
             number: _NEXT_TURN * following[number] + _FARTHER * farther[number] for number in scores
         }
     return found
+
+
+def _assisted(candidates: Sequence[Candidate], intent: QueryIntent) -> set[str]:
+    """Conversations with an assistant that counts less."""
+    return {c.key[0] for c in candidates if isinstance(c.key, tuple) and intent.trust_in(c) < 1.0}
 
 
 def _order(item: RankedCandidate) -> tuple[Any, ...]:
