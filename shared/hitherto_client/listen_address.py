@@ -61,11 +61,14 @@ def proxy_address(text: str) -> str:
         ListenRefused: It is none.
     """
     try:
-        return str(ipaddress.ip_network(text, strict=False))
+        network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise ListenRefused(
             "--proxy should be an IP address or a network, such as 10.0.0.7 or 10.0.0.0/24"
         ) from None
+    if not network.prefixlen:
+        raise ListenRefused(f"--proxy {text} would believe what anybody says of themselves")
+    return str(network)
 
 
 def check_openness(

@@ -22,7 +22,6 @@ from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.bootstrap import BootstrapError, bootstrap
 from hitherto_shared.database.connect import LOGINS, Role, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.faults import translate
 from hitherto_shared.database.logins import LoginTooStrong, require_no_more
 from hitherto_shared.database.migration_files import all_migrations
 from hitherto_shared.startup import locate_database, locate_unless_ended
@@ -119,25 +118,6 @@ def test_row_security_cannot_be_left(conninfo: str, superuser_conninfo: str) -> 
             connection.execute("SET row_security = off")
             with pytest.raises(errors.InsufficientPrivilege), refusing(role):
                 connection.execute("SELECT user_id FROM users")
-
-
-def test_a_right_that_was_revoked_is_no_defect_of_the_service(
-    conninfo: str, superuser_conninfo: str
-) -> None:
-    """What row-level security refuses is one, with the same SQLSTATE."""
-    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
-        admin.execute("REVOKE SELECT ON memories FROM hitherto_read")
-    as_read = with_role(conninfo, "hitherto_read", application="test")
-    with psycopg.connect(as_read, autocommit=True) as reader:
-        with pytest.raises(errors.InsufficientPrivilege) as revoked:
-            reader.execute("SELECT content FROM memories")
-        with pytest.raises(errors.InsufficientPrivilege) as walled:
-            reader.execute("INSERT INTO query_usage (tenant_id, model) VALUES ('elsewhere', 'm')")
-    told = translate(revoked.value)
-    assert told is not None
-    assert (told.reason, told.retry_after) == ("DATABASE_UNAVAILABLE", 10.0)
-    assert "memories" not in str(told)
-    assert translate(walled.value) is None
 
 
 def test_no_start_up_parameter_takes_another_role(conninfo: str) -> None:

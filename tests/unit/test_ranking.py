@@ -122,7 +122,8 @@ def test_a_conversation_lifts_what_was_said_in_it() -> None:
 def message(
     number: int, conversation: str = "c1", role: str | None = None, **features: Any
 ) -> Candidate:
-    """A message of a conversation whose speakers take turns."""
+    """A message of a conversation whose speakers take turns, and have names if none is given."""
+    features.setdefault("speaker", "Maren")
     return Candidate(
         "message",
         (conversation, number),
@@ -155,7 +156,7 @@ def test_a_message_is_lifted_by_those_beside_it_and_by_what_was_learnt_from_it()
 def test_what_an_unnamed_assistant_says_counts_less_unless_it_is_asked_for() -> None:
     """By all components of its own; a named one is a person of a group."""
     features: dict[str, Any] = {"cosine": 0.6, "bm25": 4.0, "fact_cosine": 0.7}
-    plain = message(1, "c1", "assistant", **features)
+    plain = message(1, "c1", "assistant", speaker="", **features)
     named = message(1, "c2", "assistant", speaker="Ada", **features)
     said = message(1, "c3", "user", **features)
     ranked = {item.candidate.key: item for item in rank([plain, named, said], None, {})}
@@ -180,14 +181,15 @@ def test_what_one_speaker_says_in_several_messages_is_one_turn() -> None:
 
 
 def test_neighbours_count_half_in_a_conversation_with_an_assistant() -> None:
-    """Not where it is asked what the assistant said, nor if it has a name and is a person."""
+    """Not where it is asked what the assistant said, nor among people, who have names."""
     said = [message(1, role="user", cosine=0.8), message(2, role="assistant")]
-    for intent, name, share in (
-        (QueryIntent(now=NOW), "", 0.5),
-        (QueryIntent(now=NOW, assistant=True), "", 1.0),
-        (QueryIntent(now=NOW), "Ada", 1.0),
+    for intent, names, share in (
+        (QueryIntent(now=NOW), ("", ""), 0.5),
+        (QueryIntent(now=NOW, assistant=True), ("", ""), 1.0),
+        (QueryIntent(now=NOW), ("Bo", "Ada"), 1.0),
     ):
-        beside = Balanced().rank([said[0], replace(said[1], speaker=name)], intent, {})[1]
+        named = [replace(each, speaker=name) for each, name in zip(said, names, strict=True)]
+        beside = Balanced().rank(named, intent, {})[1]
         scale = 3.0 * (1 + 0.5 + share * 0.5)
         assert beside.breakdown["neighbour"] == pytest.approx(share * 0.5 * 0.6 * 0.8 / scale)
 
@@ -233,6 +235,16 @@ def test_a_question_for_nothing_but_the_most_recent_is_answered_by_time_alone() 
     assert second.breakdown["semantic"] == second.breakdown["keyword"] == 0.0
     about = QueryIntent(now=NOW, most_recent=True)
     assert Balanced().rank([older, newest], about, {})[0].candidate is older
+
+
+def test_the_most_recent_message_is_the_first_whoever_takes_part_in_its_conversation() -> None:
+    """Nothing but time counts: then messages among people have no larger scale."""
+    said = [message(1, "c1"), message(1, "c2", speaker=""), message(2, "c2", speaker="")]
+    for days, each in enumerate(said, start=1):
+        each.happened_at, each.most_recent = NOW - timedelta(days=days), True
+    intent = QueryIntent(now=NOW, most_recent=True, topic=False)
+    ranked = Balanced().rank(said[::-1], intent, {})
+    assert [item.candidate.key for item in ranked] == [each.key for each in said]
 
 
 def test_d5_the_most_recent_of_a_named_kind_are_counted_among_themselves() -> None:

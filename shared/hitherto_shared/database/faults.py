@@ -142,17 +142,6 @@ def translate(error: BaseException) -> HithertoError | None:
             reason="WRITE_CONFLICT",
             retry_after=0.1,
         )
-    if (
-        isinstance(error, errors.InsufficientPrivilege)
-        # Row-level security has the same SQLSTATE: what it refuses is a defect.
-        and error.diag.source_function == "aclcheck_error"
-    ):
-        return Unavailable(
-            "the database refuses this service a right that it needs; its operator has to see to "
-            "that (`hitherto doctor`)",
-            reason="DATABASE_UNAVAILABLE",
-            retry_after=10.0,
-        )
     if isinstance(error, errors.QueryCanceled):
         return no_answer_in_time()
     if isinstance(error, errors.ReadOnlySqlTransaction):

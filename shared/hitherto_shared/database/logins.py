@@ -20,6 +20,7 @@ from hitherto_shared.database.connect import (
     service_passwords,
     with_role,
 )
+from hitherto_shared.database.distribution import DISTRIBUTED, LOCAL, REFERENCE
 
 PASSWORD_VARIABLES = ("HITHERTO_RETRIEVAL_PASSWORD", "HITHERTO_EXTRACTION_PASSWORD")
 """Settings with the password of all logins of a service."""
@@ -44,13 +45,13 @@ ORDER BY r.rolname <> session_user, r.rolname
 LIMIT 3
 """
 
-# Migrations grant something of each relation to a login. What was restored without its privileges
-# has none left, and no migration grants them again.
+# Migrations grant something of each table to a login. What was restored without its privileges has
+# none left, and no migration grants them again.
 _UNGRANTED = """
 SELECT c.relname::text
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %(schema)s AND c.relkind IN ('r', 'p', 'v')
+WHERE n.nspname = %(schema)s AND c.relname = ANY (%(tables)s)
   AND NOT EXISTS (
     SELECT 1
     FROM aclexplode(c.relacl) a
@@ -90,9 +91,8 @@ def ungranted(connection: psycopg.Connection) -> str | None:
 
     It is known of whole tables only, and any login may ask.
     """
-    names = [
-        row[0] for row in connection.execute(_UNGRANTED, {"schema": SCHEMA, "ours": [*LOGINS]})
-    ]
+    asked = {"schema": SCHEMA, "ours": [*LOGINS], "tables": [*REFERENCE, *DISTRIBUTED, *LOCAL]}
+    names = [name for (name,) in connection.execute(_UNGRANTED, asked)]
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -318,6 +318,8 @@ def main() -> None:
             return
         if arguments.check:
             state = owned_schema_state(conninfo)
+            if not state.pending:
+                _require_rights(conninfo)
             write("\n".join(state.pending) or _up_to_date(state.newer), COMMAND)
             sys.exit(1 if state.pending else 0)
         passwords = passwords_for(conninfo, retrieval=given[0] or None, extraction=given[1] or None)
@@ -333,11 +335,11 @@ def main() -> None:
         else:
             names = migrate(conninfo)
             newer = owned_schema_state(conninfo).newer
-            done = "\n".join(f"applied {name}" for name in names) or _up_to_date(newer)
+            done = "\n".join(f"applied {name}" for name in names)
+            _require_rights(conninfo, done)
+            done = done or _up_to_date(newer)
             with connected(conninfo) as connection:
                 together = is_together(connection)
-                if (lost := ungranted(connection)) is not None:
-                    raise MigrationError(lost)
         shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
@@ -356,6 +358,20 @@ def main() -> None:
         )
         # Without a variable, an administrator may have created the logins with other passwords.
         sys.exit(1 if any(given) else 0)
+
+
+def _require_rights(conninfo: str, done: str = "") -> None:
+    """Check that the services' logins have their rights; else tell what was `done` all the same.
+
+    Raises:
+        MigrationError: Some are gone; the message says how to get them back.
+    """
+    with connected(conninfo) as connection:
+        lost = ungranted(connection)
+    if lost is not None:
+        if done:
+            write(done, COMMAND)
+        raise MigrationError(lost)
 
 
 def _up_to_date(newer: Sequence[str]) -> str:

@@ -197,13 +197,16 @@ class _TlsFiles:
         """
         with named_by("HITHERTO_TLS_KEY_FILE"), open_private(self._key) as file:
             key = file.read()
-        pair = (key, _certificates(self._certificate, _CERTIFICATE_FILE, "server"))
+        chain, found = _read_certificates(self._certificate, _CERTIFICATE_FILE)
         with named_by("HITHERTO_TLS_KEY_FILE"):
-            _check_key(*pair)
-        authority = None
+            _check_key(key, chain)
+        authority, used = None, {"server": found}
         if self._authority is not None:
-            authority = _certificates(self._authority, _CLIENT_CA_FILE, "client_ca")
-        return grpc.ssl_server_certificate_configuration([pair], authority)
+            authority, used["client_ca"] = _read_certificates(self._authority, _CLIENT_CA_FILE)
+        # Of what is used: the metric warns of the old certificate as long as a new one is refused.
+        for file, certificates in used.items():
+            CERTIFICATE_EXPIRY.labels(file).set(min(_ends(certificates)).timestamp())
+        return grpc.ssl_server_certificate_configuration([(key, chain)], authority)
 
     def read_if_replaced(self) -> grpc.ServerCertificateConfiguration | None:
         """What they hold, if that is new and can be used; gRPC asks for each new connection."""
@@ -230,7 +233,8 @@ def _stamp(path: Path | None) -> tuple[int, ...] | None:
         found = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    # Of a change of rights, only the last tells.
+    return found.st_ino, found.st_mtime_ns, found.st_size, found.st_ctime_ns
 
 
 def expired_certificates(settings: SharedSettings) -> Iterator[str]:
@@ -253,13 +257,6 @@ def expired_certificates(settings: SharedSettings) -> Iterator[str]:
         if ends <= now:
             told = f"the authority in {path} has expired on {ends:%Y-%m-%d}"
             yield f"{_CLIENT_CA_FILE}: {told}: callers with certificates of it cannot connect"
-
-
-def _certificates(path: Path, setting: str, shown_as: str) -> bytes:
-    """The certificates in a file; the metrics show when the first of them expires."""
-    pem, found = _read_certificates(path, setting)
-    CERTIFICATE_EXPIRY.labels(shown_as).set(min(_ends(found)).timestamp())
-    return pem
 
 
 def _ends(certificates: Iterable[x509.Certificate]) -> list[datetime]:

@@ -50,6 +50,14 @@ def test_without_its_packages_it_names_the_extra(
     assert "pip install 'hitherto[console]'" in capsys.readouterr().err
 
 
+def test_a_proxy_is_an_address_or_a_network_and_not_everybody(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for refused in ["proxy.example", "0.0.0.0/0", "::/0"]:
+        assert main(["console", "--proxy", refused]) == 2, refused
+        assert "--proxy" in capsys.readouterr().err
+
+
 @pytest.mark.faults
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_it_serves_until_it_is_interrupted() -> None:

@@ -23,9 +23,9 @@ Vectors of the offline embedder compare spelling, which b/(b+8) already does bet
 The surroundings of an answer are often part of it. Items of a conversation raise each other's
 scores, and messages raise those directly beside them (`neighbour` is 0.6 of the best one turn away
 and 0.4 of the best two turns away or in the same turn; consecutive messages of one speaker are one
-turn). In a conversation with an assistant that counts less, they raise each other half as much:
-what was said to it and its reply share their words, and one of the two is enough. Negative cosines
-count as 0, so that a score lies in 0..1.
+turn). In a conversation of a person and an assistant, they raise each other half as much: what was
+said and its reply share their words, and one of the two is enough. Negative cosines count as 0, so
+that a score lies in 0..1.
 
 Adding scores preserves their size, which fusing ranks discards; docs/retrieval.md has the ablation.
 """
@@ -85,7 +85,7 @@ _NEXT_TURN, _FARTHER = 0.6, 0.4
 A message of the same turn counts less than the reply: parts of one turn are often about different
 things."""
 _SHARES = (1.0, 0.5)
-"""How much of `neighbour` counts: in a conversation of people, and in one with an assistant."""
+"""How much of `neighbour` counts: among people, and in a conversation with an assistant."""
 
 
 class Balanced:
@@ -123,7 +123,8 @@ class Balanced:
             conversation = candidate.conversation_id
             if conversation is not None and score > best.get(conversation, 0.0):
                 best[conversation] = score
-        near, assisted = _beside(candidates, alone), _assisted(candidates, intent)
+        near = _beside(candidates, alone)
+        assisted = _assisted(candidates, intent) if beside else ()
         # The recency of a memory says nothing about the messages around it.
         if intent.present:
             parts = _as_things_stand(candidates, parts, intent, weight["date"])
@@ -295,9 +296,18 @@ def _beside(candidates: Sequence[Candidate], alone: Sequence[float]) -> dict[str
     return found
 
 
-def _assisted(candidates: Sequence[Candidate], intent: QueryIntent) -> set[str]:
-    """Conversations with an assistant that counts less."""
-    return {c.key[0] for c in candidates if isinstance(c.key, tuple) and intent.trust_in(c) < 1.0}
+def _assisted(candidates: Sequence[Candidate], intent: QueryIntent) -> Collection[str]:
+    """Conversations of a person and an assistant: somebody there needs no name.
+
+    None, if the question asks what the assistant said: then its words are as good as a person's.
+    """
+    if intent.assistant:
+        return ()
+    return {
+        c.key[0]
+        for c in candidates
+        if isinstance(c.key, tuple) and not c.speaker and c.role in ("user", "assistant")
+    }
 
 
 def _order(item: RankedCandidate) -> tuple[Any, ...]:
