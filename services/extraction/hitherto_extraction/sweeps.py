@@ -196,7 +196,7 @@ class Scheduler:
         self._tasks = [asyncio.create_task(work, name="duty") for work in works]
 
     def stop(self) -> None:
-        """Start nothing more, and give up what runs: it is repeated by another process."""
+        """Start nothing more, and give up what runs; what is left is done at its next time."""
         self._ticks.shutdown(wait=False)
         for task in self._tasks:
             task.cancel()
