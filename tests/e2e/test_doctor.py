@@ -294,10 +294,12 @@ async def test_each_fault_is_named_with_what_to_set(
     for number, (name, (breaking, check, remedy)) in enumerate(FAULTS.items()):
         with monkeypatch.context() as installation.patch:
             installation.set(HITHERTO_DATA_DIR=str(tmp_path / f"kept-{number}"))
-            await asyncio.to_thread(breaking, installation)
-            code, found, told = await examined(capsys)
-        installation.mend()
-        await asyncio.to_thread(_mend, installation)
+            try:
+                await asyncio.to_thread(breaking, installation)
+                code, found, told = await examined(capsys)
+            finally:
+                installation.mend()
+                await asyncio.to_thread(_mend, installation)
         assert code == 1, name
         assert found[check].state == "fault", name
         assert remedy in f"{found[check].told} {found[check].remedy}", name
@@ -435,15 +437,17 @@ async def test_what_is_wrong_behind_a_pooler_is_named(
 
 
 async def test_a_table_that_no_login_may_use_is_named(
-    installation: Installation, superuser_conninfo: str, capsys: pytest.CaptureFixture[str]
+    installation: Installation, postgres: EmbeddedPostgres, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A dump that was restored without privileges: no migration grants them again."""
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-        connection.execute(
-            "REVOKE ALL ON hitherto.memories, hitherto.webhooks FROM"
-            " hitherto_read, hitherto_write, hitherto_maintenance, hitherto_removal"
-        )
-    code, found, _ = await examined(capsys)
+    with new_database(postgres) as made:
+        with psycopg.connect(as_superuser(postgres, made), autocommit=True) as connection:
+            connection.execute(
+                "REVOKE ALL ON hitherto.memories, hitherto.webhooks FROM"
+                " hitherto_read, hitherto_write, hitherto_maintenance, hitherto_removal"
+            )
+        installation.set(DATABASE_URL=made)
+        code, found, _ = await examined(capsys)
     assert (code, found["roles"].state) == (1, "fault")
     assert "the table memories and 1 more" in found["roles"].told
     assert "without --no-privileges" in found["roles"].remedy

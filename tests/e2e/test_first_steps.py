@@ -152,7 +152,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             os.killpg(process.pid, signal.SIGINT)
         try:
             process.wait(120)
-            wait_until(lambda: not alive(data / "data"), f"after Ctrl-C: {alive(data)}")
+            wait_until(lambda: not alive(data / "data"), "all to end after Ctrl-C")
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

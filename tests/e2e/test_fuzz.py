@@ -1,6 +1,6 @@
 """Row 50 of the fault catalogue: random messages and random byte strings for every RPC.
 
-Sixteen for each, of which a quarter are bytes; `make faults` tries 320.
+Sixteen for each, of which some are bytes; `make faults` tries 320.
 """
 
 from __future__ import annotations

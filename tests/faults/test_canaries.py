@@ -157,6 +157,7 @@ async def calling(processes: Processes) -> AsyncIterator[tuple[Caller, list[Serv
         yield Caller(reading, writing), services
     for service in services:
         page, _ = await scraped(service)
+        assert "hitherto_rpcs_total" in page
         check_log(page)
         await service.end()
         check_log(service.said)

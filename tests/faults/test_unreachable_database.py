@@ -1,7 +1,7 @@
 """A database that cannot be reached: the reason, what to do, and no secret (row 63).
 
 The reasons are those of a real server, and of sockets that are none. The programs all ask the same
-place, so that each of them is started for a few of the reasons only.
+place, so that each of them is started for one of the reasons only.
 """
 
 from __future__ import annotations
