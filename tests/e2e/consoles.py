@@ -131,6 +131,8 @@ async def visitor(
         headers=headers,
         trust_env=False,
         verify=trusted,
+        # Connections that the server is about to close are not used: it keeps idle ones for 5 s.
+        limits=httpx2.Limits(keepalive_expiry=2),
     ) as http:
         yield Visitor(http)
 

@@ -34,7 +34,12 @@ class Caller:
     def __init__(self, address: str, token: str) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         self.http = httpx2.AsyncClient(
-            base_url=address, headers=headers, trust_env=False, timeout=TIMEOUT
+            base_url=address,
+            headers=headers,
+            trust_env=False,
+            timeout=TIMEOUT,
+            # The server closes idle connections after 5 s.
+            limits=httpx2.Limits(keepalive_expiry=2),
         )
 
     async def post(self, rpc: str, body: Any = None, **headers: str) -> httpx2.Response:
