@@ -292,14 +292,14 @@ async def test_each_fault_is_named_with_what_to_set(
     tmp_path: Path,
 ) -> None:
     for number, (name, (breaking, check, remedy)) in enumerate(FAULTS.items()):
-        with monkeypatch.context() as installation.patch:
-            installation.set(HITHERTO_DATA_DIR=str(tmp_path / f"kept-{number}"))
-            try:
+        try:
+            with monkeypatch.context() as installation.patch:
+                installation.set(HITHERTO_DATA_DIR=str(tmp_path / f"kept-{number}"))
                 await asyncio.to_thread(breaking, installation)
                 code, found, told = await examined(capsys)
-            finally:
-                installation.mend()
-                await asyncio.to_thread(_mend, installation)
+        finally:
+            installation.mend()
+            await asyncio.to_thread(_mend, installation)
         assert code == 1, name
         assert found[check].state == "fault", name
         assert remedy in f"{found[check].told} {found[check].remedy}", name
