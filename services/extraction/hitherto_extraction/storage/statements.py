@@ -89,12 +89,13 @@ SELECT EXISTS (
       AND conversation_id = %(conversation_id)s)
 """
 
-# By the clock: the transaction may have begun before others that held the user's row.
+# By the clock: the transaction may have begun before others that held the user's row. What was
+# taken back before keeps its time: somebody may have restored since then what it had stated.
 _TAKE_BACK = """
 UPDATE statements SET taken_back_at = clock.at
 FROM @clock AS clock
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND statement_id = ANY(%(statement_ids)s)
+  AND statement_id = ANY(%(statement_ids)s) AND taken_back_at IS NULL
 """
 
 _DROP_OF_SUMMARY = """
