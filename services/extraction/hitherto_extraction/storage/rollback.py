@@ -86,9 +86,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND (metadata ->> 'document_id' = %(document_id)s OR context ->> 'document_id' = %(document_id)s)
 """
 
-# Memories of which one of these jobs wrote a version, and when it wrote the first one.
+# Memories of which these jobs wrote versions, and when.
 _WRITTEN_BY = """
-SELECT memory_id, min(at)
+SELECT memory_id, array_agg(at)
 FROM (
     SELECT memory_id, updated_at AS at
     FROM memories
@@ -302,8 +302,8 @@ async def of_document(user: UserRows, document_id: UUID) -> list[UUID]:
     ]
 
 
-async def written_by(user: UserRows, job_ids: Sequence[UUID]) -> dict[UUID, datetime]:
-    """Memories of which one of these jobs wrote a version, with the time of the first one."""
+async def written_by(user: UserRows, job_ids: Sequence[UUID]) -> dict[UUID, list[datetime]]:
+    """Memories of which these jobs wrote versions, with the times."""
     return dict(await user.fetch_rows(_WRITTEN_BY, job_ids=list(job_ids)))
 
 

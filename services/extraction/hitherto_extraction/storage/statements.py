@@ -71,7 +71,7 @@ ORDER BY recorded_at, statement_id
 
 # Each standing statement of a source, by its subject.
 _FIND = """
-SELECT statement_id, subject, memory_id, conversation_id, recorded_at
+SELECT statement_id, subject, memory_id, conversation_id, recorded_at, job_id
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND taken_back_at IS NULL
   AND (job_id = ANY(%(job_ids)s)
@@ -171,6 +171,7 @@ class StatementReference:
     memory_id: UUID | None
     conversation_id: str | None
     recorded_at: datetime
+    job_id: UUID | None
 
 
 async def record(user: UserRows, statements: Sequence[NewStatement]) -> None:
