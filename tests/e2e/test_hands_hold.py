@@ -12,10 +12,12 @@ import pytest
 
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, restore, save, update
-from tests.e2e.learning import learn, memories, talk
+from tests.e2e.learning import learn, memories, rows, talk
 from tests.e2e.merging import STYLE, all_into, consolidate, merged_memory
 from tests.e2e.methods import ask
+from tests.e2e.privacy import choose
 from tests.e2e.reconciling import COMMUTE, nothing, script, settled, with_words
+from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.test_requests_hold import (
     MEAT,
     NONE,
@@ -29,7 +31,7 @@ from tests.e2e.test_rollback import take_back
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 
-SERVICE_SETTINGS = {"reconcile": True}
+SERVICE_SETTINGS = {"reconcile": True, **ENCRYPTING}
 
 
 async def tell(services: Services, conversation: str, words: str, day: int) -> None:
@@ -127,7 +129,8 @@ HABITS = [
 BAKES = "Ana bakes all kinds of sweets"
 
 
-async def merge_habits(services: Services, model: ScriptedModel) -> None:
+async def merge_habits(services: Services, model: ScriptedModel, *, restored: bool = False) -> None:
+    """Merge what five conversations said; somebody may have `restored` what the first one did."""
     ordinary = script(nothing, learning)
 
     def answer(request: ChatRequest) -> ChatAnswer:
@@ -141,6 +144,9 @@ async def merge_habits(services: Services, model: ScriptedModel) -> None:
     model.script = answer
     for day, habit in enumerate(HABITS):
         await tell(services, f"c{day}", habit, day=day)
+    if restored:
+        await take_back(services, conversation_id="c0")
+        await restore(services, (await with_words(services, HABITS[0])).id)
     await consolidate(services, tag=STYLE)
 
 
@@ -238,6 +244,81 @@ async def test_row_72_what_is_said_again_has_nothing_of_a_source_that_is_gone(
     await learn(modelled, talk(MEAT, conversation="later", at=later))
     (held,) = [each for each in await memories(modelled) if each.content == MEAT]
     assert held.valid_from.ToDatetime(UTC) == later
+    assert [each.conversation_id for each in held.sources] == ["later"]
+    await take_back(modelled, conversation_id="later")
+    assert await told(modelled) == set()
+
+
+async def test_row_10_clearing_asks_to_forget_what_a_conversation_has_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Also once that conversation is taken back. What was cleared is not cleared again."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    await tell(modelled, "asked", f"Forget: {MEAT}", day=1)
+    for _ in range(2):
+        cleared = await ask(modelled, "ClearMemories")
+        assert cleared.counts["memories"] == 0
+        assert (await with_words(modelled, MEAT)).version == 3
+    await take_back(modelled, conversation_id="asked")
+    assert await told(modelled) == set()
+
+
+@pytest.mark.parametrize("encrypts", [True, False])
+@pytest.mark.parametrize("forgotten", [True, False])
+async def test_row_72_what_was_sealed_stays_so_if_it_is_said_again(
+    modelled: Services,
+    model: ScriptedModel,
+    tenant_conninfo: str,
+    forgotten: bool,
+    encrypts: bool,
+) -> None:
+    """Its source was taken back; also if encryption was turned off since."""
+    await choose(modelled, encrypt_sensitive=True)
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    held = await with_words(modelled, MEAT)
+    await update(modelled, held.id, "sensitive", sensitive=True)
+    if forgotten:
+        await forget(modelled, held.id)
+    await take_back(modelled, conversation_id="first")
+    if not encrypts:
+        await choose(modelled, encrypt_sensitive=False)
+    await learn(modelled, talk(MEAT, conversation="later", at=datetime.now(UTC)))
+    assert await told(modelled) == {MEAT}
+    sealed = "SELECT sensitive, sealed IS NOT NULL FROM hitherto.memories"
+    assert set(rows(tenant_conninfo, sealed)) == {(True, True)}
+    await take_back(modelled, conversation_id="later")
+    assert await told(modelled) == set()
+    assert set(rows(tenant_conninfo, sealed)) == {(True, True)}
+
+
+@pytest.mark.parametrize("other", ["late", "before"])
+async def test_row_72_what_is_said_again_has_nothing_of_a_source_that_is_gone_beside_another(
+    modelled: Services, model: ScriptedModel, other: str
+) -> None:
+    """Something else states what was forgotten: it was said late, or before."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    if other == "before":
+        await tell(modelled, "before", f"{MEAT}!", day=1)
+        await forget(modelled, (await with_words(modelled, MEAT)).id)
+        await take_back(modelled, conversation_id="first")
+    else:
+        await take_back(modelled, conversation_id="first")
+        await forget(modelled, (await with_words(modelled, MEAT)).id)
+        await tell(modelled, "late", f"{MEAT}!", day=1)
+    assert await told(modelled) == set()
+    later = datetime.now(UTC)
+    await learn(modelled, talk(MEAT, conversation="later", at=later))
+    (held,) = [each for each in await memories(modelled) if each.content == MEAT]
+    assert held.valid_from.ToDatetime(UTC) == later
+    assert [each.conversation_id for each in held.sources] == ["later"]
+    asking = talk(f"Forget: {MEAT}", conversation="asked", at=datetime.now(UTC))
+    await learn(modelled, asking)
+    assert await told(modelled) == set()
+    await take_back(modelled, conversation_id="asked")
+    (held,) = [each for each in await memories(modelled) if each.content == MEAT]
     assert [each.conversation_id for each in held.sources] == ["later"]
     await take_back(modelled, conversation_id="later")
     assert await told(modelled) == set()

@@ -76,8 +76,10 @@ type MemoryServiceClient interface {
 	// replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
 	UpdateMemory(ctx context.Context, in *UpdateMemoryRequest, opts ...grpc.CallOption) (*UpdateMemoryResponse, error)
 	// ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
-	// never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-	// names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+	// never bring it back. What somebody forgot by hand stays unchanged. What a conversation or a roll-back has
+	// forgotten gets a further version: a request that outlives these. A memory that replaced it stays, and no
+	// longer names it. The reply names what else still states it; `carry_along` takes it along, also in a second
+	// call.
 	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
 	ForgetMemory(ctx context.Context, in *ForgetMemoryRequest, opts ...grpc.CallOption) (*ForgetMemoryResponse, error)
 	// RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set
@@ -250,8 +252,10 @@ type MemoryServiceServer interface {
 	// replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
 	UpdateMemory(context.Context, *UpdateMemoryRequest) (*UpdateMemoryResponse, error)
 	// ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
-	// never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-	// names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+	// never bring it back. What somebody forgot by hand stays unchanged. What a conversation or a roll-back has
+	// forgotten gets a further version: a request that outlives these. A memory that replaced it stays, and no
+	// longer names it. The reply names what else still states it; `carry_along` takes it along, also in a second
+	// call.
 	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
 	ForgetMemory(context.Context, *ForgetMemoryRequest) (*ForgetMemoryResponse, error)
 	// RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set

@@ -142,8 +142,10 @@ class MemoryServiceServicer(object):
 
     def ForgetMemory(self, request, context):
         """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
-        never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-        names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+        never bring it back. What somebody forgot by hand stays unchanged. What a conversation or a roll-back has
+        forgotten gets a further version: a request that outlives these. A memory that replaced it stays, and no
+        longer names it. The reply names what else still states it; `carry_along` takes it along, also in a second
+        call.
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -77,8 +77,10 @@ class MemoryServiceStub:
     """
     ForgetMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ForgetMemoryRequest, _memory_service_pb2.ForgetMemoryResponse]
     """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
-    never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-    names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+    never bring it back. What somebody forgot by hand stays unchanged. What a conversation or a roll-back has
+    forgotten gets a further version: a request that outlives these. A memory that replaced it stays, and no
+    longer names it. The reply names what else still states it; `carry_along` takes it along, also in a second
+    call.
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
     """
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
@@ -167,8 +169,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     ForgetMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ForgetMemoryRequest, _memory_service_pb2.ForgetMemoryResponse]  # type: ignore[assignment]
     """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
-    never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-    names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+    never bring it back. What somebody forgot by hand stays unchanged. What a conversation or a roll-back has
+    forgotten gets a further version: a request that outlives these. A memory that replaced it stays, and no
+    longer names it. The reply names what else still states it; `carry_along` takes it along, also in a second
+    call.
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
     """
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
@@ -278,8 +282,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ForgetMemoryResponse, _abc.Awaitable[_memory_service_pb2.ForgetMemoryResponse]]:
         """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
-        never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-        names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+        never bring it back. What somebody forgot by hand stays unchanged. What a conversation or a roll-back has
+        forgotten gets a further version: a request that outlives these. A memory that replaced it stays, and no
+        longer names it. The reply names what else still states it; `carry_along` takes it along, also in a second
+        call.
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
         """
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, first_ids, once
@@ -90,13 +91,18 @@ class Clearing:
             lambda connection: self._begin(connection, identity, wanted), timeout=left()
         )
         if extent is not None:
+            last: UUID | None = None
             while done := await self.write.transact(
                 lambda connection: _forget(
-                    connection.of(wanted.scope), extent.before, wanted.actor
+                    connection.of(wanted.scope),
+                    extent.before,
+                    last,  # noqa: B023
+                    wanted.actor,
                 ),
                 timeout=left(),
             ):
-                counts["memories"] += done
+                counts["memories"] += sum(status != "forgotten" for _, status in done)
+                last, _ = done[-1]
             for name in extent.conversations:
                 shortened = await shorten(self.removal, identity, wanted.scope, name, left)
                 counts["messages"] += shortened["messages"]
@@ -174,11 +180,14 @@ async def shorten(
     return counts
 
 
-async def _forget(user: UserRows, before: datetime, actor: str) -> int:
+async def _forget(
+    user: UserRows, before: datetime, after: UUID | None, actor: str
+) -> list[tuple[UUID, str]]:
     await users.enter_alone(user)
     return await clearing.forget_some(
         user,
         before=before,
+        after=after,
         at=await users.database_now(user.connection),
         actor=actor,
         reason=REASON,

@@ -162,7 +162,7 @@ class Draft:
         )
 
 
-def hides(known: CurrentMemory) -> bool:
+def hides(known: CurrentMemory | Creation) -> bool:
     """Whether the words of a memory must not stand outside of it."""
     return known.sealed or is_sensitive(known.type, known.sensitive)
 

@@ -71,7 +71,7 @@ async def look_around(
             known[memory_id],
             forgotten_at=made.at,
             taken_back_from=made.taken_back_from,
-            nothing_left=made.nothing_left,
+            partly_taken_back=made.partly_taken_back,
         )
     neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
     for (position, memory_id), found in near.items():

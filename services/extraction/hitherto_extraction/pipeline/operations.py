@@ -28,7 +28,8 @@ class Creation:
     "new", or "updated" for a refused update that waits for review. `ended_by` are the memories that
     end one that came late, each with the moment; the first moment counts. `challenges` are the
     memories that a quarantined one would contradict if it were approved; `may_replace` those that
-    an active one probably replaces, although nothing confirms it.
+    an active one probably replaces, although nothing confirms it. One that is said instead of a
+    forgotten memory is `sensitive` as that one was, and stays `sealed`.
     """
 
     memory_id: UUID
@@ -41,6 +42,13 @@ class Creation:
     challenges: tuple[UUID, ...] = ()
     may_replace: tuple[UUID, ...] = ()
     list_name: str = "new"
+    sensitive: bool = False
+    sealed: bool = False
+
+    @property
+    def type(self) -> str:
+        """The type of its item."""
+        return self.item.type
 
     @property
     def vector_of(self) -> tuple[str, int]:
@@ -222,7 +230,7 @@ class Occasion:
             keywords=item.keywords,
             context=item.context,
             metadata=self.metadata,
-            sensitive=is_sensitive(item.type, self.marked),
+            sensitive=is_sensitive(item.type, self.marked or made.sensitive),
             conversation_id=self.conversation_id,
             valid_to=made.valid_to,
             expires_at=item.expires_at or self.expires_at,

@@ -28,7 +28,7 @@ from hitherto_extraction.pipeline.dedupe import (
     find_forgotten,
     same_words,
 )
-from hitherto_extraction.pipeline.draft import Draft, Situation, may_change, whole
+from hitherto_extraction.pipeline.draft import Draft, Situation, hides, may_change, whole
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.operations import Creation, Plan, Refused
@@ -61,7 +61,9 @@ def make_plan(situation: Situation) -> Plan:
         },
     }
     known = situation.known.values()
-    draft.plan.sealed = frozenset(each.memory_id for each in known if each.sealed)
+    draft.plan.sealed = frozenset(each.memory_id for each in known if each.sealed) | {
+        made.memory_id for made in draft.plan.creations if made.sealed
+    }
     draft.plan.sensitive = frozenset(
         each.memory_id for each in known if is_sensitive(each.type, each.sensitive)
     )
@@ -180,7 +182,7 @@ class _Statements:
                     status=made.status,
                     cosine=float(np.dot(vector, other)) if both else None,  # type: ignore[arg-type]
                     updated_at=made.evidence.said_at,
-                    sensitive=is_sensitive(made.item.type, marked=False),
+                    sensitive=is_sensitive(made.item.type, made.sensitive),
                 )
             )
         if not suspect:
@@ -192,8 +194,15 @@ class _Statements:
         ]
 
     def _create(
-        self, memory_id: UUID, item: NewItem, evidence: Evidence, suspect: bool
+        self,
+        memory_id: UUID,
+        item: NewItem,
+        evidence: Evidence,
+        suspect: bool,
+        *,
+        instead_of: CurrentMemory | Creation | None = None,
     ) -> Creation:
+        """Add a new memory; one `instead_of` a sensitive one, which says the same, is so too."""
         if item.expires_at is not None and item.expires_at <= evidence.said_at:
             # A mistake, such as the year before: nobody would ever be told.
             place, kept = f"new_memories[{item.index}].expires_at", "it stays without an expiry"
@@ -207,6 +216,8 @@ class _Statements:
             evidence,
             begins(item, evidence),
             status="quarantined" if suspect else "active",
+            sensitive=instead_of is not None and hides(instead_of),
+            sealed=instead_of is not None and instead_of.sealed,
         )
         self._draft.plan.creations.append(made)
         self._note(memory_id, item, evidence, mentions=not suspect)
@@ -218,7 +229,7 @@ class _Statements:
         if evidence.trusted and not twin.evidence.trusted and not suspect:
             # The user's statement is the user's, even if the assistant's words came first.
             self._draft.plan.creations.remove(twin)
-            self._create(twin.memory_id, item, evidence, suspect)
+            self._create(twin.memory_id, item, evidence, suspect, instead_of=twin)
         else:
             self._note(
                 twin.memory_id, item, evidence, mentions=twin.status == "active" and not suspect
@@ -229,9 +240,9 @@ class _Statements:
     ) -> None:
         if not _brings_back(known, evidence, suspect):
             self._stay_forgotten(item, evidence, known, suspect)
-        elif known.nothing_left or known.taken_back_from is not None:
-            # Nothing is left of the source that was taken back, whoever asked to forget it too.
-            self._create(uuid7(), item, evidence, suspect)
+        elif known.partly_taken_back or known.taken_back_from is not None:
+            # The old one still has what was taken back, whoever asked to forget it too.
+            self._create(uuid7(), item, evidence, suspect, instead_of=known)
         else:
             self._restate(item, evidence, known, "the user said it again")
 

@@ -144,7 +144,7 @@ def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
         "ended_by": [[str(by), at.isoformat()] for by, at in made.ended_by],
         "metadata": dict(occasion.metadata),
         "expires_at": expires_at.isoformat() if expires_at else None,
-        "sensitive": occasion.marked,
+        "sensitive": occasion.marked or made.sensitive,
     }
 
 

@@ -113,7 +113,11 @@ async def write_plan(
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
     """The memories of a plan that are sealed once it is written for a user with encryption on."""
     marked = occasion.marked
-    new = {made.memory_id for made in plan.creations if is_sensitive(made.item.type, marked)}
+    new = {
+        made.memory_id
+        for made in plan.creations
+        if is_sensitive(made.type, marked or made.sensitive)
+    }
     known = {change.after.memory_id for change in plan.rewrites if marked}
     return plan.sealed | plan.sensitive | new | known
 
@@ -185,6 +189,7 @@ class _Writing:
             lexical_no=indexed.lexical_no,
             lexical_length=indexed.length,
             embedding_state="stored" if made.vector_of in self.vectors.found else "pending",
+            sealed=made.sealed,
             questions=made.item.questions,
         )
 

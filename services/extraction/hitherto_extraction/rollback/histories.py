@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -107,6 +108,17 @@ class Gone:
             return _is_forgotten(held)
         fields = self.rebuilt(histories[by])
         return fields is not None and fields["status"] == "forgotten"
+
+
+async def vouched_for(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, datetime]:
+    """Those of these memories that somebody restored when nothing stated them, and since when."""
+    made = await storage.made_by(user, sorted(memory_ids))
+    restored = [memory_id for memory_id, versions in made["restored"].items() if versions]
+    return {
+        memory_id: max(v.at for v in each.versions if v.version in each.stating)
+        for memory_id, each in (await read_histories(user, restored)).items()
+        if each.stating
+    }
 
 
 async def read_histories(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, MemoryHistory]:

@@ -46,6 +46,7 @@ class Rebuilding:
         named: Memories that name the source as their document, and about which it said nothing.
         actor: The actor, and
         reason: the reason, for the history.
+        anew: Its messages that state a memory which somebody restored before that.
         gone: After the run, the memories that nothing states any more,
         changed: those that are not as before, and
         back: those that are current again.
@@ -58,6 +59,7 @@ class Rebuilding:
     named: Collection[UUID]
     actor: str
     reason: str
+    anew: Mapping[UUID, Sequence[MessageRange]] = field(default_factory=dict)
     gone: Gone = field(default_factory=Gone)
     changed: set[UUID] = field(default_factory=set)
     back: set[UUID] = field(default_factory=set)
@@ -108,8 +110,12 @@ class Rebuilding:
 
         What stays forgotten keeps them: they say it, and are told as little.
         """
-        stay = sorted(m for m in self.stated if rebuilt[m].memory.status != "forgotten")
-        for messages in self.messages:
+        lost: list[tuple[MessageRange, Collection[UUID]]] = [
+            *((messages, self.stated) for messages in self.messages),
+            *((messages, [m]) for m, again in self.anew.items() for messages in again),
+        ]
+        for messages, stated in lost:
+            stay = sorted(m for m in stated if rebuilt[m].memory.status != "forgotten")
             counts["sources_removed"] += await storage.drop_sources(self.user, stay, messages)
         back = [
             m

@@ -26,7 +26,6 @@ from hitherto_extraction.pipeline.profile import (
 )
 from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange
 from hitherto_extraction.storage import profiles, statements
-from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.user_rows import UserRows
@@ -150,7 +149,7 @@ async def rebuild_profile(
     Statements of the jobs are marked already.
     """
     said = await statements.of_profile(user)
-    versions = await storage.profile_versions(user)
+    versions = await profiles.versions(user)
     explained = {each.version for each in said if each.made_version}
     unexplained = [
         each for each in versions if each.version not in explained and each.job_id in job_ids
@@ -171,7 +170,7 @@ async def rebuild_profile(
         current,
         versions,
         said,
-        skipped={each.version for each in unexplained} | await storage.profile_rolled_back(user),
+        skipped={each.version for each in unexplained} | await profiles.rolled_back_versions(user),
         said_at=said_at,
     )
     paths = differing(profiles.profile_content(current), profiles.profile_content(rebuilt))

@@ -142,9 +142,12 @@ def _replayed(
     rebuilt = _RebuiltMemory(gone, hidden)
     rebuilt.held["type"] = versions[0].fields["type"]
     before: StoredVersion | None = None
+    endings: dict[UUID, tuple[StoredVersion | None, StoredVersion]] = {}
     for version in versions:
+        if (by := version.fields["superseded_by"]) is not None:
+            endings.setdefault(by, (before, version))
         if version.version in stating:
-            rebuilt.change(None, version)
+            rebuilt.state(version, endings.get(by) if by is not None else None)
         elif version.version not in explained and version.version not in skipped:
             rebuilt.change(before, version)
             if version.version in asked:
@@ -167,20 +170,36 @@ class _RebuiltMemory:
         self._hidden = frozenset(hidden)
         self._ended_at: datetime | None = None
 
+    def state(
+        self, version: StoredVersion, ending: tuple[StoredVersion | None, StoredVersion] | None
+    ) -> None:
+        """Begin with a version that states it, as it was then.
+
+        `ending` is the version by which it had ended, after the one before it.
+        """
+        self.held.update(copy.deepcopy({name: version.fields[name] for name in FIELDS}))
+        if ending is not None and self._is_lost(ending[1]):
+            before = _NOTHING if ending[0] is None else ending[0].fields
+            self.held.update({name: before[name] for name in _ENDING})
+
+    def _is_lost(self, ending: StoredVersion) -> bool:
+        """Whether a version ended it because of a memory that is gone: then it has not ended.
+
+        Only a job did so, or a roll-back that joined it. If somebody asked to forget the other one,
+        they also asked for what was joined to it.
+        """
+        joined = ending.fields["status"] == "superseded"
+        gone = self._gone - self._hidden if joined else self._gone
+        return (joined or ending.job_id is not None) and ending.fields["superseded_by"] in gone
+
     def change(self, before: StoredVersion | None, after: StoredVersion) -> None:
         """Apply a change by hand or upkeep."""
         held, new = self.held, after.fields
         if before is None:
-            held.update(copy.deepcopy({name: new[name] for name in FIELDS}))
+            self.state(after, None)
             return
         old = before.fields
-        unsaid = not held["content"]
-        # What a job ended, or a roll-back joined, because of a memory that is gone has not ended.
-        # If somebody asked to forget that one, they also asked for what was joined to it.
-        joined = new["status"] == "superseded"
-        lost = (joined or after.job_id is not None) and new["superseded_by"] in (
-            self._gone - self._hidden if joined else self._gone
-        )
+        unsaid, lost = not held["content"], self._is_lost(after)
         for name in FIELDS:
             if old[name] == new[name] or (lost and name in _ENDING):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import cancelling, jobs
 from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile, keep_forgotten
+from hitherto_extraction.rollback.histories import vouched_for
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.merges import take_merge_back
 from hitherto_extraction.rollback.profile import rebuild_profile
@@ -64,6 +66,8 @@ class _SourceEffects:
         statements: What it said.
         stated: Memories that it supports by its messages, and whether nothing else does.
         named: Memories that name it as their document.
+        begins: The memories that it touched, and since when; None: nobody knows.
+        anew: Its messages that state a memory which somebody restored before that.
     """
 
     job_ids: Sequence[UUID] = ()
@@ -71,6 +75,18 @@ class _SourceEffects:
     statements: Sequence[StatementReference] = ()
     stated: dict[UUID, bool] = field(default_factory=dict)
     named: Collection[UUID] = ()
+    begins: Mapping[UUID, datetime | None] = field(default_factory=dict)
+    anew: Mapping[UUID, Sequence[MessageRange]] = field(default_factory=dict)
+
+    @property
+    def said_of(self) -> set[UUID]:
+        """The memories about which it said something."""
+        return {each.memory_id for each in self.statements if each.memory_id is not None}
+
+    @property
+    def touched(self) -> set[UUID]:
+        """The memories that are to be rebuilt without it."""
+        return self.begins.keys() | self.said_of
 
 
 async def roll_back(
@@ -86,11 +102,10 @@ async def roll_back(
     """
     await users.enter_alone(user)
     begun = await users.database_now(user.connection)
-    taught = await _taught(user, source)
+    taught = await _but_for_hands(user, await _taught(user, source))
     cancelled = await _cancel_learning(user, source, taught.job_ids, max_attempts)
     await statements.take_back(user, [each.statement_id for each in taught.statements])
-    begins = await _begins(user, taught)
-    undone = await _undo_merges(user, taught, begins, actor)
+    undone = await _undo_merges(user, taught, actor)
     originals = {each.memory_id: each for parts in undone for each in parts}
     # What ended a merged memory has ended its originals too, and may be taken back itself.
     ended = {m for m, each in originals.items() if each.status not in CURRENT_STATUSES}
@@ -100,13 +115,14 @@ async def roll_back(
         stated=taught.stated,
         messages=taught.messages,
         named=taught.named,
+        anew=taught.anew,
         actor=actor,
         reason=REASON,
     )
     counts = {
         "jobs_cancelled": cancelled,
         "consolidations_undone": len(undone),
-        **await rebuilding.run(begins.keys() | ended),
+        **await rebuilding.run(taught.touched | ended),
     }
     hidden = await keep_forgotten(user, rebuilding.changed | originals.keys(), since=begun)
     counts["memories_restored"] -= len(hidden & rebuilding.changed)
@@ -234,24 +250,51 @@ async def _of_jobs(
     )
 
 
-async def _begins(user: UserRows, taught: _SourceEffects) -> dict[UUID, datetime | None]:
-    """The memories that a source touched, and since when; None: nobody knows."""
-    begins: dict[UUID, datetime | None] = dict(await storage.written_by(user, taught.job_ids))
+async def _but_for_hands(user: UserRows, taught: _SourceEffects) -> _SourceEffects:
+    """What a source taught, but for what somebody has vouched for since.
+
+    Who restores a memory that nothing states any more vouches for its messages, also where another
+    memory stands for it. Of the source only counts what it has said about it since.
+    """
+    written = await storage.written_by(user, taught.job_ids)
+    found = {*taught.stated, *taught.named, *written, *taught.said_of}
+    vouched = await vouched_for(user, found)
+    times = defaultdict[UUID, list[datetime]](list)
+    anew = defaultdict[UUID, list[MessageRange]](list)
+    for memory_id, versions in written.items():
+        times[memory_id] += versions
     for each in taught.statements:
-        if each.memory_id is not None:
-            known = begins.get(each.memory_id)
-            begins[each.memory_id] = min(known or each.recorded_at, each.recorded_at)
-    return {**dict.fromkeys((*taught.stated, *taught.named)), **begins}
+        if each.memory_id is None:
+            continue
+        times[each.memory_id].append(each.recorded_at)
+        since = vouched.get(each.memory_id)
+        if since is not None and each.recorded_at > since and each.job_id is not None:
+            anew[each.memory_id] += await _messages_of_job(user, each.job_id)
+    for memory_id, at in vouched.items():
+        times[memory_id] = [each for each in times[memory_id] if each > at]
+    begins = {memory_id: min(each) for memory_id, each in times.items() if each}
+    kept = set(vouched)
+    for memory_id in taught.stated.keys() - kept if vouched else ():
+        parts = set(await superseded.standing_for(user, [memory_id]))
+        if parts & vouched.keys() and parts.isdisjoint(begins):
+            kept.add(memory_id)
+    stated = {m: alone for m, alone in taught.stated.items() if m not in kept}
+    named = [m for m in taught.named if m not in kept]
+    return replace(
+        taught,
+        stated=stated,
+        named=named,
+        begins={**dict.fromkeys((*stated, *named)), **begins},
+        anew=anew,
+    )
 
 
-async def _undo_merges(
-    user: UserRows, taught: _SourceEffects, begins: Mapping[UUID, datetime | None], actor: str
-) -> list[list[Memory]]:
+async def _undo_merges(user: UserRows, taught: _SourceEffects, actor: str) -> list[list[Memory]]:
     """Take apart merged memories that the source made or that were made of something of it.
 
     Not those of whose originals it only said something afterwards. Returns the originals of each.
     """
-    above = await superseded.merged_above(user, begins)
+    above = await superseded.merged_above(user, taught.begins)
     made = await storage.merged_by(user, taught.job_ids)
     return [
         await take_merge_back(user, memory_id, actor=actor, reason=REASON, share=True)

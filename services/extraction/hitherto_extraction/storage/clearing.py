@@ -7,6 +7,7 @@ statements need the role hitherto_removal, the others hitherto_write.
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 from hitherto_extraction.storage import ledger, mentions
 from hitherto_extraction.storage.ledger import ChangeEvent
@@ -26,12 +27,14 @@ UPDATE conversations SET watermark = last_message_no
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND watermark < last_message_no
 """
 
+# Also what a conversation or a roll-back has forgotten: if that is taken back, it stays so.
 _NEXT = """
-SELECT memory_id, version, status
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status <> 'forgotten'
-  AND created_at <= %(before)s
-ORDER BY memory_id
+SELECT m.memory_id, m.version, m.status
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.created_at <= %(before)s
+  AND (%(after)s::uuid IS NULL OR m.memory_id > %(after)s)
+  AND (m.status <> 'forgotten' OR NOT @is_forgotten_by_hand(m))
+ORDER BY m.memory_id
 LIMIT %(limit)s
 """
 
@@ -108,13 +111,24 @@ async def pass_backlog(user: UserRows) -> None:
 
 
 async def forget_some(
-    user: UserRows, *, before: datetime, at: datetime, actor: str, reason: str, limit: int
-) -> int:
-    """Make up to `limit` memories created before `before` FORGOTTEN; returns their number.
+    user: UserRows,
+    *,
+    before: datetime,
+    after: UUID | None,
+    at: datetime,
+    actor: str,
+    reason: str,
+    limit: int,
+) -> list[tuple[UUID, str]]:
+    """Make up to `limit` memories FORGOTTEN, in the order of their ids, `after` one of them.
 
-    Each gets a next version and a history entry, as if it had been forgotten individually.
+    They were created before `before`. Each gets a next version and a history entry, as if it had
+    been forgotten individually.
+
+    Returns:
+        Each with its earlier status.
     """
-    found = await user.fetch_rows(_NEXT, before=before, limit=limit)
+    found = await user.fetch_rows(_NEXT, before=before, after=after, limit=limit)
     if found:
         memory_ids = [memory_id for memory_id, _, _ in found]
         await user.execute(_UNNAME, memory_ids=memory_ids)
@@ -125,7 +139,7 @@ async def forget_some(
         ]
         await ledger.record(user, None, events, actor=actor)
         await mentions.recount(user, memory_ids)
-    return len(found)
+    return [(memory_id, status) for memory_id, _, status in found]
 
 
 async def find_conversations(user: UserRows) -> list[str]:

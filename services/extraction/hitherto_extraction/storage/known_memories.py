@@ -132,7 +132,7 @@ ORDER BY v.memory_id, v.version DESC
 # Of these memories, those that are forgotten: since when, whatever has changed of them meanwhile,
 # and, if it was because of a roll-back, or of a request that was taken back, the conversations that
 # stated them. One that somebody asked to forget stays so, since the last request by hand. Whether
-# that was by hand; whether all that stated it was taken back, and it stands for nothing else.
+# that was by hand; whether anything that states it was taken back since it was last told.
 _FORGOTTEN = """
 SELECT m.memory_id,
        coalesce((SELECT v.known_from FROM memory_versions AS v
@@ -153,29 +153,17 @@ SELECT m.memory_id,
                 SELECT DISTINCT s.conversation_id FROM memory_sources AS s
                 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
                   AND s.memory_id = m.memory_id) END,
-       asked.version IS NOT NULL AND NOT EXISTS (
-           SELECT FROM memory_versions AS v
-           WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
-             AND v.memory_id = m.memory_id AND v.version = asked.version AND v.job_id IS NOT NULL)
-           AND (asked.version <> m.version OR m.job_id IS NULL),
+       @is_forgotten_by_hand(m),
        EXISTS (
            SELECT FROM statements AS s
            WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-             AND s.memory_id = m.memory_id AND s.action = 'said')
-       AND NOT EXISTS (
-           SELECT FROM memories AS o
-           WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-             AND o.superseded_by = m.memory_id)
-       AND NOT EXISTS (
-           SELECT FROM statements AS s
-           WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-             AND s.memory_id = m.memory_id AND s.action IN ('said', 'updated')
-             AND s.taken_back_at IS NULL)
+             AND s.memory_id = m.memory_id AND s.action IN ('said', 'updated', 'taken')
+             AND s.taken_back_at >= coalesce(
+                 (SELECT v.known_from FROM memory_versions AS v
+                  WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+                    AND v.memory_id = m.memory_id AND v.version = told.version), '-infinity'))
 FROM memories AS m
-CROSS JOIN LATERAL (
-    SELECT coalesce(max(v.version), 0) AS version FROM memory_versions AS v
-    WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
-      AND v.memory_id = m.memory_id AND v.status <> 'forgotten') AS told
+CROSS JOIN LATERAL (SELECT @last_told(m) AS version) AS told
 CROSS JOIN LATERAL (
     SELECT max(h.version) AS version FROM history AS h
     WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
@@ -211,8 +199,8 @@ class CurrentMemory:
 
     A `doubtful` one may no longer hold because something else has changed. For a `sealed` one, the
     words are the opened ones. `questions` are those that its words answer; a sealed one has none.
-    `forgotten_at`, `taken_back_from` and `nothing_left` are those of its `Forgetting`, where that
-    was read.
+    `forgotten_at`, `taken_back_from` and `partly_taken_back` are those of its `Forgetting`, where
+    that was read.
     """
 
     memory_id: UUID
@@ -239,7 +227,7 @@ class CurrentMemory:
     sealed: bool = False
     forgotten_at: datetime | None = None
     taken_back_from: Sequence[str] | None = None
-    nothing_left: bool = False
+    partly_taken_back: bool = False
 
     @property
     def changed_at(self) -> datetime:
@@ -280,13 +268,13 @@ class Forgetting:
         taken_back_from: The conversations that stated one of which roll-backs left nothing; None if
             somebody asked to forget it.
         by_hand: Whether somebody forgot it by hand.
-        nothing_left: Whether all that stated it was taken back, before or after that.
+        partly_taken_back: Whether anything that states it was taken back since it was last told.
     """
 
     at: datetime
     taken_back_from: Sequence[str] | None
     by_hand: bool
-    nothing_left: bool
+    partly_taken_back: bool
 
 
 def known_of(scope: Scope, *columns_and_sealed: Any) -> CurrentMemory:

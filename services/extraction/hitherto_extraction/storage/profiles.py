@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import ledger
+from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.sealed_rows import opened, sealing_key, stored
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.user_rows import UserRows
@@ -64,6 +65,20 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 _LOOKED = """
 UPDATE profiles SET last_extracted_at = now()
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_ROLLED_BACK = """
+SELECT version
+FROM history
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
+  AND action = 'rolled_back'
+"""
+
+_VERSIONS = """
+SELECT version, job_id, recorded_at, profile, sealed
+FROM profile_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+ORDER BY version
 """
 
 
@@ -166,6 +181,26 @@ async def _store(
         version=profile.version,
     )
     return key
+
+
+async def versions(user: UserRows) -> list[StoredVersion]:
+    """Every version of the profile, the first one first."""
+    return [
+        StoredVersion(
+            version,
+            job_id,
+            at,
+            content
+            if sealed is None
+            else opened(user.scope, PROFILE_VERSION, sealed, version)["profile"],
+        )
+        for version, job_id, at, content, sealed in await user.fetch_rows(_VERSIONS)
+    ]
+
+
+async def rolled_back_versions(user: UserRows) -> set[int]:
+    """The versions of the profile that earlier roll-backs made."""
+    return set(await user.fetch_values(_ROLLED_BACK))
 
 
 async def mark_extracted(user: UserRows) -> None:

@@ -15,7 +15,7 @@ from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION
+from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.text.normalise import fold
 
 _JOBS_OF_CONVERSATION = """
@@ -86,9 +86,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND (metadata ->> 'document_id' = %(document_id)s OR context ->> 'document_id' = %(document_id)s)
 """
 
-# Memories of which one of these jobs wrote a version, and when it wrote the first one.
+# Memories of which these jobs wrote versions, and when.
 _WRITTEN_BY = """
-SELECT memory_id, min(at)
+SELECT memory_id, array_agg(at)
 FROM (
     SELECT memory_id, updated_at AS at
     FROM memories
@@ -145,20 +145,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
        OR (action = 'restored' AND related_memory_id IS NULL))
 """
 
-_PROFILE_ROLLED_BACK = """
-SELECT version
-FROM history
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
-  AND action = 'rolled_back'
-"""
-
-_PROFILE_VERSIONS = """
-SELECT version, job_id, recorded_at, profile, sealed
-FROM profile_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-ORDER BY version
-"""
-
 # Memories that one of these closed, or that wait for review because they contradict one of these.
 _DEPENDING = """
 SELECT memory_id
@@ -195,24 +181,14 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 # for what it stands for.
 _DROP_TAKEN_BACK = """
 WITH RECURSIVE stated (memory_id, restored_at) AS (
-    SELECT m.memory_id, r.at
+    SELECT m.memory_id, @restored_at(m)
     FROM memories AS m
-    CROSS JOIN LATERAL (
-        SELECT coalesce(max(h.recorded_at), '-infinity') AS at FROM history AS h
-        WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-          AND h.memory_id = m.memory_id
-          AND h.action = 'restored' AND h.related_memory_id IS NULL) AS r
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
     UNION
-    SELECT m.memory_id, greatest(stated.restored_at, r.at)
+    SELECT m.memory_id, greatest(stated.restored_at, @restored_at(m))
     FROM stated
     JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.superseded_by = stated.memory_id AND m.status = 'superseded'
-    CROSS JOIN LATERAL (
-        SELECT coalesce(max(h.recorded_at), '-infinity') AS at FROM history AS h
-        WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-          AND h.memory_id = m.memory_id
-          AND h.action = 'restored' AND h.related_memory_id IS NULL) AS r
 )
 DELETE FROM memory_sources AS s
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.memory_id = %(memory_id)s
@@ -326,8 +302,8 @@ async def of_document(user: UserRows, document_id: UUID) -> list[UUID]:
     ]
 
 
-async def written_by(user: UserRows, job_ids: Sequence[UUID]) -> dict[UUID, datetime]:
-    """Memories of which one of these jobs wrote a version, with the time of the first one."""
+async def written_by(user: UserRows, job_ids: Sequence[UUID]) -> dict[UUID, list[datetime]]:
+    """Memories of which these jobs wrote versions, with the times."""
     return dict(await user.fetch_rows(_WRITTEN_BY, job_ids=list(job_ids)))
 
 
@@ -417,23 +393,3 @@ async def unmention(
         types=[kind for _, kind in names],
         name_keys=[fold(name) for name, _ in names],
     )
-
-
-async def profile_versions(user: UserRows) -> list[StoredVersion]:
-    """Every version of the profile, the first one first."""
-    return [
-        StoredVersion(
-            version,
-            job_id,
-            at,
-            content
-            if sealed is None
-            else opened(user.scope, PROFILE_VERSION, sealed, version)["profile"],
-        )
-        for version, job_id, at, content, sealed in await user.fetch_rows(_PROFILE_VERSIONS)
-    ]
-
-
-async def profile_rolled_back(user: UserRows) -> set[int]:
-    """The versions of the profile that earlier roll-backs made."""
-    return set(await user.fetch_values(_PROFILE_ROLLED_BACK))

@@ -71,7 +71,7 @@ ORDER BY recorded_at, statement_id
 
 # Each standing statement of a source, by its subject.
 _FIND = """
-SELECT statement_id, subject, memory_id, conversation_id, recorded_at
+SELECT statement_id, subject, memory_id, conversation_id, recorded_at, job_id
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND taken_back_at IS NULL
   AND (job_id = ANY(%(job_ids)s)
@@ -89,12 +89,13 @@ SELECT EXISTS (
       AND conversation_id = %(conversation_id)s)
 """
 
-# By the clock: the transaction may have begun before others that held the user's row.
+# By the clock: the transaction may have begun before others that held the user's row. What was
+# taken back before keeps its time: somebody may have restored since then what it had stated.
 _TAKE_BACK = """
 UPDATE statements SET taken_back_at = clock.at
 FROM @clock AS clock
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND statement_id = ANY(%(statement_ids)s)
+  AND statement_id = ANY(%(statement_ids)s) AND taken_back_at IS NULL
 """
 
 _DROP_OF_SUMMARY = """
@@ -170,6 +171,7 @@ class StatementReference:
     memory_id: UUID | None
     conversation_id: str | None
     recorded_at: datetime
+    job_id: UUID | None
 
 
 async def record(user: UserRows, statements: Sequence[NewStatement]) -> None:

@@ -180,6 +180,30 @@ SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance
        updated_at, greatest(updated_at, %(at)s)
 FROM :versions AS replaced;
 
+-- @last_told(m): the last version of a memory, before the present one, that was not forgotten; 0: none.
+SELECT coalesce(max(v.version), 0)
+FROM memory_versions AS v
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+  AND v.memory_id = :m.memory_id AND v.status <> 'forgotten';
+
+-- @is_forgotten_by_hand(m): whether somebody forgot a memory by hand since it was last told.
+EXISTS (
+    SELECT FROM history AS h
+    WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+      AND h.memory_id = :m.memory_id AND h.subject = 'memory'
+      AND h.action = 'forgotten' AND h.job_id IS NULL AND h.version > @last_told(m));
+
+-- @restored_at(m): when somebody last restored a memory by hand. Who says it again, also by saving it,
+-- makes a statement, which can be taken back.
+SELECT coalesce(max(h.recorded_at), '-infinity')
+FROM history AS h
+WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+  AND h.memory_id = :m.memory_id AND h.action = 'restored' AND h.related_memory_id IS NULL
+  AND NOT EXISTS (
+      SELECT FROM statements AS t
+      WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+        AND t.memory_id = :m.memory_id AND t.version = h.version AND t.made_version);
+
 -- @is_said_here(s): whether a source of a memory is one of the messages that are taken back. A job
 -- owns a range of its conversation's; without one (NULL) the whole conversation is meant.
 md5(:s.conversation_id) = md5(%(conversation_id)s)

@@ -1,0 +1,104 @@
+"""Who restores what nothing states any more vouches for it (faults.md, row 72).
+
+No later roll-back of the same source takes anything of it back, except what the source has said
+about it since.
+"""
+
+from __future__ import annotations
+
+from tests.e2e.conftest import Services
+from tests.e2e.curating import restore, save
+from tests.e2e.handing_over import document, taken_in
+from tests.e2e.merging import merged_memory
+from tests.e2e.reconciling import COMMUTE, nothing, script, settled, with_words
+from tests.e2e.test_hands_hold import BAKES, HABITS, baked, merge_habits, tell
+from tests.e2e.test_requests_hold import MEAT, VEGETARIAN, join, learning, told
+from tests.e2e.test_rollback import take_back
+from tests.scripted_model import ScriptedModel
+
+SERVICE_SETTINGS = {"reconcile": True}
+
+
+async def test_row_72_a_document_that_is_taken_back_again_takes_nothing_that_was_restored(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing, learning)
+    (letter,), _ = await taken_in(modelled, document("letter", "Plans.", title="A letter"))
+    held = (await save(modelled, MEAT, metadata={"document_id": letter})).memory
+    await take_back(modelled, document_id=letter)
+    assert await told(modelled) == set()
+    await restore(modelled, held.id)
+    for _ in range(3):
+        await take_back(modelled, document_id=letter)
+        assert await told(modelled) == {MEAT}
+
+
+async def test_row_72_messages_that_somebody_vouched_for_stay(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Not those that the same conversation adds afterwards."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    held = await with_words(modelled, MEAT)
+    await take_back(modelled, conversation_id="first")
+    await restore(modelled, held.id)
+    before = await with_words(modelled, MEAT)
+    assert [each.message_id for each in before.sources] == ["first-0"]
+    for said_anew in (False, True, False):
+        if said_anew:
+            await tell(modelled, "first", f"{MEAT}!", day=1)
+            assert len((await with_words(modelled, MEAT)).sources) == 2
+        await take_back(modelled, conversation_id="first")
+        after = await with_words(modelled, MEAT)
+        assert list(after.sources) == list(before.sources)
+        assert await told(modelled) == {MEAT}
+
+
+async def test_row_72_messages_that_somebody_vouched_for_stay_with_what_it_was_joined_to(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing, learning)
+    await tell(modelled, "meat", MEAT, day=0)
+    held = await with_words(modelled, MEAT)
+    await take_back(modelled, conversation_id="meat")
+    await restore(modelled, held.id)
+    await save(modelled, VEGETARIAN)
+    await settled(modelled)
+    await join(modelled, model, VEGETARIAN, MEAT, COMMUTE)
+    before = await with_words(modelled, VEGETARIAN)
+    assert [each.conversation_id for each in before.sources] == ["meat"]
+    await take_back(modelled, conversation_id="meat")
+    assert list((await with_words(modelled, VEGETARIAN)).sources) == list(before.sources)
+    assert await told(modelled) == {VEGETARIAN}
+
+
+async def test_row_72_what_was_restored_before_a_merge_stays_merged(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Its conversation is taken back again."""
+    await merge_habits(modelled, model, restored=True)
+    before = await merged_memory(modelled)
+    await take_back(modelled, conversation_id="c0")
+    assert await baked(modelled) == {BAKES}
+    after = await merged_memory(modelled)
+    assert (after.id, list(after.sources)) == (before.id, list(before.sources))
+    await take_back(modelled, conversation_id="c1")
+    assert await baked(modelled) == {HABITS[0], *HABITS[2:]}
+
+
+async def test_row_72_what_was_restored_as_ended_is_told_once_that_is_taken_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """It had returned to what it was: contradicted by something that is gone now."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    await tell(modelled, "ended", f"No longer: {MEAT}", day=1)
+    await take_back(modelled, conversation_id="first")
+    held = await restore(modelled, (await with_words(modelled, MEAT)).id)
+    assert held.superseded_by
+    assert await told(modelled) == set()
+    await take_back(modelled, conversation_id="ended")
+    assert await told(modelled) == {MEAT}
+    after = await with_words(modelled, MEAT)
+    assert not after.superseded_by
+    assert not after.HasField("valid_to")
