@@ -228,7 +228,7 @@ class TestOnce:
         seed(tenant_conninfo, 2 * clearing.BATCH)
         real, calls = clearing._forget, 0
 
-        async def breaking(*args: Any) -> int:
+        async def breaking(*args: Any) -> Any:
             nonlocal calls
             calls += 1
             if calls == 2:

@@ -333,13 +333,7 @@ def main() -> None:
         if arguments.node_passwords:
             done = node_passwords(passwords.items())
         else:
-            names = migrate(conninfo)
-            newer = owned_schema_state(conninfo).newer
-            done = "\n".join(f"applied {name}" for name in names)
-            _require_rights(conninfo, done)
-            done = done or _up_to_date(newer)
-            with connected(conninfo) as connection:
-                together = is_together(connection)
+            done, together = _migrated(conninfo)
         shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
@@ -360,8 +354,26 @@ def main() -> None:
         sys.exit(1 if any(given) else 0)
 
 
-def _require_rights(conninfo: str, done: str = "") -> None:
-    """Check that the services' logins have their rights; else tell what was `done` all the same.
+def _migrated(conninfo: str) -> tuple[str, bool]:
+    """Migrate: what was done, and whether users stay together on the server of a cluster.
+
+    Raises:
+        MigrationError: It failed, or the services' logins lack their rights.
+    """
+    done = "\n".join(f"applied {name}" for name in migrate(conninfo))
+    try:
+        _require_rights(conninfo)
+    except MigrationError:
+        if done:
+            write(done, COMMAND)
+        raise
+    with connected(conninfo) as connection:
+        together = is_together(connection)
+    return done or _up_to_date(owned_schema_state(conninfo).newer), together
+
+
+def _require_rights(conninfo: str) -> None:
+    """Check that the services' logins have their rights.
 
     Raises:
         MigrationError: Some are gone; the message says how to get them back.
@@ -369,8 +381,6 @@ def _require_rights(conninfo: str, done: str = "") -> None:
     with connected(conninfo) as connection:
         lost = ungranted(connection)
     if lost is not None:
-        if done:
-            write(done, COMMAND)
         raise MigrationError(lost)
 
 

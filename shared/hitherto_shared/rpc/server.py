@@ -204,8 +204,8 @@ class _TlsFiles:
         if self._authority is not None:
             authority, used["client_ca"] = _read_certificates(self._authority, _CLIENT_CA_FILE)
         # Of what is used: the metric warns of the old certificate as long as a new one is refused.
-        for file, certificates in used.items():
-            CERTIFICATE_EXPIRY.labels(file).set(min(_ends(certificates)).timestamp())
+        for shown_as, certificates in used.items():
+            CERTIFICATE_EXPIRY.labels(shown_as).set(min(_ends(certificates)).timestamp())
         return grpc.ssl_server_certificate_configuration([(key, chain)], authority)
 
     def read_if_replaced(self) -> grpc.ServerCertificateConfiguration | None:
