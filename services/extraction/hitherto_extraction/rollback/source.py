@@ -260,7 +260,7 @@ async def _but_for_hands(user: UserRows, taught: _SourceEffects) -> _SourceEffec
     found = {*taught.stated, *taught.named, *written, *taught.said_of}
     vouched = await vouched_for(user, found)
     times = defaultdict[UUID, list[datetime]](list)
-    anew = defaultdict[UUID, list[MessageRange]](list)
+    again = defaultdict[UUID, set[UUID]](set)
     for memory_id, versions in written.items():
         times[memory_id] += versions
     for each in taught.statements:
@@ -269,12 +269,15 @@ async def _but_for_hands(user: UserRows, taught: _SourceEffects) -> _SourceEffec
         times[each.memory_id].append(each.recorded_at)
         since = vouched.get(each.memory_id)
         if since is not None and each.recorded_at > since and each.job_id is not None:
-            anew[each.memory_id] += await _messages_of_job(user, each.job_id)
+            again[each.memory_id].add(each.job_id)
     for memory_id, at in vouched.items():
         times[memory_id] = [each for each in times[memory_id] if each > at]
     begins = {memory_id: min(each) for memory_id, each in times.items() if each}
+    job_ids = {job_id for of in again.values() for job_id in of}
+    read = {job_id: await _messages_of_job(user, job_id) for job_id in job_ids}
+    anew = {m: [each for job_id in of for each in read[job_id]] for m, of in again.items()}
     kept = set(vouched)
-    for memory_id in taught.stated.keys() - kept if vouched else ():
+    for memory_id in (taught.stated.keys() - kept) & await superseded.above(user, kept):
         parts = set(await superseded.standing_for(user, [memory_id]))
         if parts & vouched.keys() and parts.isdisjoint(begins):
             kept.add(memory_id)

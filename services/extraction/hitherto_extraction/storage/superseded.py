@@ -45,6 +45,22 @@ WITH RECURSIVE causes (memory_id) AS (
 SELECT memory_id FROM causes
 """
 
+# Every memory that stands for one of these, directly or indirectly.
+_ABOVE = """
+WITH RECURSIVE above (memory_id) AS (
+    SELECT m.superseded_by FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
+    UNION
+    SELECT m.superseded_by
+    FROM above AS a
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = a.memory_id
+    WHERE m.status = 'superseded'
+)
+SELECT memory_id FROM above WHERE memory_id IS NOT NULL
+"""
+
 # Every merged memory that one of these went into, directly or indirectly, if it was made after
 # the time that goes with it. The outermost come first.
 _MERGED_ABOVE = """
@@ -103,6 +119,13 @@ async def that_stand(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID,
 async def standing_for(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
     """These memories, and all that they stand for: merged into one of them, or joined to it."""
     return await user.fetch_values(_STANDING_FOR, memory_ids=list(memory_ids))
+
+
+async def above(user: UserRows, memory_ids: Collection[UUID]) -> set[UUID]:
+    """All memories that stand for one of these: it was merged into them, joined or replaced."""
+    if not memory_ids:
+        return set()
+    return set(await user.fetch_values(_ABOVE, memory_ids=list(memory_ids)))
 
 
 async def merged_above(user: UserRows, since: Mapping[UUID, datetime | None]) -> list[UUID]:

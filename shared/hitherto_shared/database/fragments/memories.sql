@@ -191,7 +191,7 @@ EXISTS (
     SELECT FROM history AS h
     WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
       AND h.memory_id = :m.memory_id AND h.subject = 'memory'
-      AND h.action = 'forgotten' AND h.job_id IS NULL AND h.version > @last_told(m));
+      AND h.action = 'forgotten' AND h.job_id IS NULL AND h.version > @last_told(:m));
 
 -- @restored_at(m): when somebody last restored a memory by hand. Who says it again, also by saving it,
 -- makes a statement, which can be taken back.
