@@ -135,10 +135,11 @@ async def test_a_renewed_certificate_is_used_without_a_restart(
         renewed.key.replace(service.key)
         assert await trusting(ours) is grpc.StatusCode.OK
         service.key.chmod(0o600)
+        assert await trusting(ours) is grpc.StatusCode.UNAVAILABLE
+        assert left() > 3_600
         clients.write_bytes(theirs.file.read_bytes())
         assert await trusting(theirs) is grpc.StatusCode.OK
         assert await trusting(ours) is grpc.StatusCode.UNAVAILABLE
-        assert left() > 3_600
 
 
 async def test_tls(conninfo: str, tmp_path: Path, ours: Authority) -> None:

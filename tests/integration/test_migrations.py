@@ -190,7 +190,8 @@ def test_a_dump_that_was_restored_without_privileges_is_not_up_to_date(
                     sql.Identifier(login)
                 )
             )
-    done = command(conninfo)
-    assert done.returncode == 1, done.stdout
-    assert "up to date" not in done.stdout
-    assert "without --no-privileges" in done.stderr
+    for asked in ([], ["--check"]):
+        done = command(conninfo, *asked)
+        assert done.returncode == 1, done.stdout
+        assert "up to date" not in done.stdout
+        assert "without --no-privileges" in done.stderr

@@ -239,7 +239,7 @@ def test_a_question_for_nothing_but_the_most_recent_is_answered_by_time_alone() 
 
 def test_the_most_recent_message_is_the_first_whoever_takes_part_in_its_conversation() -> None:
     """Nothing but time counts: then messages among people have no larger scale."""
-    said = [message(1, "c1"), message(1, "c2", speaker=""), message(2, "c2", speaker="")]
+    said = [message(1, "c1"), *(message(n, "c2", speaker="") for n in range(2, 20, 2))]
     for days, each in enumerate(said, start=1):
         each.happened_at, each.most_recent = NOW - timedelta(days=days), True
     intent = QueryIntent(now=NOW, most_recent=True, topic=False)

@@ -297,7 +297,7 @@ def _beside(candidates: Sequence[Candidate], alone: Sequence[float]) -> dict[str
 
 
 def _assisted(candidates: Sequence[Candidate], intent: QueryIntent) -> Collection[str]:
-    """Conversations of a person and an assistant: somebody there needs no name.
+    """Conversations of one person and an assistant: there, nobody needs a name.
 
     None, if the question asks what the assistant said: then its words are as good as a person's.
     """
