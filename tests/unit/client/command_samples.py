@@ -8,6 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+ID = "0198c0de-7a11-7000-8000-000000000001"
+MEMORY = {
+    "id": ID,
+    "type": "MEMORY_TYPE_FACT",
+    "status": "MEMORY_STATUS_ACTIVE",
+    "validFrom": "2026-08-17T00:00:00Z",
+}
+
 NOWHERE = "127.0.0.1:1"
 
 

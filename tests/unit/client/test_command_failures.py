@@ -1,0 +1,195 @@
+"""What a command says of failures, and what it asks before it changes something for good."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from hitherto.v1 import job_pb2
+from hitherto_client.command import main
+from tests.unit.client.command_samples import ID
+from tests.unit.client.fake_services import Failure, Fakes
+
+
+@pytest.mark.parametrize(
+    ("typed", "failure", "code", "told"),
+    [
+        ("profile ana summary=x", Failure(grpc.StatusCode.ABORTED, "X", "read again"), 1, "read"),
+        ("profile ana --json", Failure(grpc.StatusCode.NOT_FOUND, "X", "no profile"), 1, "no prof"),
+        ("context ana", Failure(grpc.StatusCode.UNAUTHENTICATED, "X"), 1, "hitherto keys create"),
+        ("context ana", Failure(grpc.StatusCode.DEADLINE_EXCEEDED), 3, "--timeout"),
+        (
+            "context ana",
+            Failure(grpc.StatusCode.UNAVAILABLE, "X", "no database", retry_after=60),
+            3,
+            "no database; try again in 60 s",
+        ),
+        (
+            "reembed switch --yes",
+            Failure(grpc.StatusCode.FAILED_PRECONDITION, "REEMBEDDING_NOT_READY", "wait for it"),
+            1,
+            "wait for it",
+        ),
+    ],
+)
+def test_failures(
+    fakes: Fakes,
+    capsys: pytest.CaptureFixture[str],
+    typed: str,
+    failure: Failure,
+    code: int,
+    told: str,
+) -> None:
+    words = typed.split()
+    method = {"context": "GetContext", "reembed": "Reembed"}.get(words[0], "GetProfile")
+    fakes.fail("UpdateProfile" if "summary=x" in words else method, failure)
+    assert main(words) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    for part in told.split("; "):
+        assert part in err
+
+
+def test_the_text_may_come_from_a_pipe(
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("\ufeffdòng một\ndòng hai\n".encode())
+    with path.open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert main(["save", "ana", "-"]) == 0
+    assert fakes.calls("SaveMemory")[0].request.content == "dòng một\ndòng hai"
+
+
+class Terminal(io.StringIO):
+    """A person at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def done(fakes: Fakes, method: str) -> int:
+    """How often the change itself was asked for, counts and reports left out."""
+    return sum(
+        not getattr(asked.request, "dry_run", False)
+        and MessageToDict(asked.request).get("phase") != "REEMBED_PHASE_STATUS"
+        for asked in fakes.calls(method)
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "method"),
+    [
+        (f"documents delete ana {ID}", "DeleteDocument"),
+        ("conversation ana c1 --delete", "DeleteConversation"),
+        ("clear ana --conversations", "ClearMemories"),
+        ("retention", "RunRetention"),
+        ("rollback ana --conversation c1", "RollbackSource"),
+        ("reembed switch", "Reembed"),
+        ("reembed rollback", "Reembed"),
+    ],
+)
+def test_what_cannot_be_undone_is_asked_about(
+    fakes: Fakes,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: str,
+    method: str,
+) -> None:
+    """Of a person at a terminal; without one, only --yes agrees."""
+    job = {"job": {"id": ID, "state": "JOB_STATE_SUCCEEDED"}}
+    fakes.answer("RunRetention", {**job, "counts": {"archived": 3}})
+    fakes.answer("RollbackSource", {"counts": {"memories_forgotten": 2}})
+    fakes.extraction.add_job(state=job_pb2.JOB_STATE_SUCCEEDED)
+    for answer, code, changes in (("n\n", 1, 0), ("", 1, 0), ("y\n", 0, 1), ("YES\n", 0, 2)):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        assert main(typed.split()) == code
+        assert done(fakes, method) == changes
+        out, err = capsys.readouterr()
+        assert "[y/N]" in err
+        assert "[y/N]" not in out
+        assert ("nothing was changed" in err) is (code == 1)
+        if method == "RollbackSource":
+            assert err.index("2 memories forgotten") < err.index("[y/N]")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(typed.split()) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert done(fakes, method) == 2
+    assert main([*typed.split(), "--yes"]) == 0
+    assert done(fakes, method) == 3
+
+
+def test_clearing_tells_what_there_is(
+    fakes: Fakes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    fakes.answer("ListMemories", {"totalSize": 12})
+    fakes.answer("ClearMemories", {"counts": {"memories": "12"}})
+    assert main(["clear", "ana", "--profile", "--conversations"]) == 0
+    out, err = capsys.readouterr()
+    assert "12 memories" in out
+    for part in ("all 12 memories", "empty the profile", "for good"):
+        assert part in err
+
+
+@pytest.mark.parametrize("command", ["decay", "retention", "consolidate"])
+def test_upkeep_is_tried_followed_or_only_started(
+    fakes: Fakes, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    method = {"consolidate": "Consolidate"}.get(command, f"Run{command.title()}")
+    tried = {"job": {"id": "d", "state": "JOB_STATE_SUCCEEDED"}, "counts": {"archived": 3}}
+    fakes.answer(method, tried)
+    assert main([command, "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert out.strip() == "would change: 3 archived"
+    assert "nothing was changed" in err
+    job = fakes.extraction.add_job(kind="upkeep")
+    fakes.answer(method, {"job": {"id": job.id, "state": "JOB_STATE_QUEUED"}})
+    agreed = ["--yes"] if command == "retention" else []
+    assert main([command, *agreed, "--no-wait", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["job"]["state"] == "JOB_STATE_QUEUED"
+    assert not fakes.calls("WatchJob")
+    assert main([command, *agreed]) == 0
+    out, err = capsys.readouterr()
+    assert "succeeded" in out
+    assert "100 %" in err
+    fakes.extraction.outcomes[""] = job_pb2.JOB_STATE_DEAD
+    assert main([command, *agreed]) == 1
+    assert "MODEL_UNUSABLE" in capsys.readouterr().err
+
+
+def test_a_reembedding_is_followed_to_its_end(
+    fakes: Fakes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """START is answered without numbers where counting takes too long."""
+    monkeypatch.setattr("hitherto_client.command.upkeep._POLL_SECONDS", 0.01)
+    job = fakes.extraction.add_job(kind="reembedding", state=job_pb2.JOB_STATE_RUNNING)
+    asked: list[int] = []
+
+    def step(request: Any) -> dict[str, Any]:
+        asked.append(request.phase)
+        done = 30 * (len(asked) - 1)
+        if done == 30:
+            fakes.fail("Reembed", Failure(grpc.StatusCode.DEADLINE_EXCEEDED))
+        if done == 60:
+            job.state = job_pb2.JOB_STATE_SUCCEEDED
+        pending = 90 - done if done < 60 else 0
+        counts = {"embeddedCount": done, "pendingCount": pending} if done else {}
+        return {"job": {"id": job.id, "state": job.state}, "targetModel": "large", **counts}
+
+    fakes.answer("Reembed", step)
+    assert main(["reembed", "start", "large", "--dimensions", "96"]) == 0
+    out, err = capsys.readouterr()
+    assert "0 of 0" not in err
+    assert "30 of 90 texts embedded" in err
+    assert "100 %" in err
+    assert "hitherto reembed switch" in err
+    assert "large" in out
+    assert asked[0] == 1
+    assert set(asked[1:]) == {asked[1]}
