@@ -46,9 +46,12 @@ class CompleteReplies:
 class ExpectedAddress:
     """Answers 421 to requests for another host, and 403 to those of web pages of other origins.
 
+    A page at another port of the same host is another one: any user of a machine can serve it.
+
     Args:
         app: What is served.
-        public_hosts: Names under which others reach it, besides those of loopback.
+        public_hosts: Names under which others reach it, besides those of loopback. A proxy with TLS
+            in front of it may hide its own.
         allowed_origins: Web pages that may call it.
         refuse: Makes the answer.
         origins_by: The option or variable that names such pages, for those who are refused.
@@ -66,7 +69,8 @@ class ExpectedAddress:
         self._refuse = refuse
         self._origins_by = origins_by
         self._hosts = {name.lower() for name in (*public_hosts, *LOOPBACK)}
-        self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
+        behind_proxy = (f"https://{name}" for name in public_hosts if name not in LOOPBACK)
+        self._origins = {each.lower().rstrip("/") for each in (*allowed_origins, *behind_proxy)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, or refuse."""
@@ -85,8 +89,8 @@ class ExpectedAddress:
                 "`hitherto http` and `hitherto mcp` take such names as --public-host"
             )
             return self._refuse(421, told)
-        named = without_port(origin.partition("://")[2])
-        if origin and origin not in self._origins and named not in self._hosts:
+        own = origin.partition("://")[2] == host
+        if origin and origin not in self._origins and not own:
             told = f"pages of {origin[:253]} may not call this server: {self._origins_by} lets them"
             return self._refuse(403, told)
         return None
