@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import ssl
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import h11
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+logger = logging.getLogger("uvicorn.error")
 
 MOST_REQUEST_BYTES = 1024 * 1024
 """What the body of a request may hold. The form of a full profile takes less than half of it."""
@@ -77,12 +84,90 @@ class ImpatientProtocol(H11Protocol):
         return sending and not self.transport.is_closing()
 
 
+class ServedCertificate:
+    """A certificate and its key: after one of the files was replaced, new connections use both.
+
+    What cannot be used is logged, and what was read before it stays in use.
+    """
+
+    def __init__(self, certificate: str, key: str) -> None:
+        """Read both files, in PEM format.
+
+        Raises:
+            ValueError: They cannot be used.
+        """
+        self._files = (certificate, key)
+        self._stamps = self._stamp()
+        try:
+            self.context = self._newest = self._read()
+        except OSError as error:
+            raise ValueError(self._refusal(error)) from None
+        self.context.sni_callback = self._choose
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
+        """OpenSSL asks for each connection, whether or not it names a host."""
+        found = self._stamp()
+        if found != self._stamps:
+            # Once for each change: the key is often written after the certificate.
+            self._stamps = found
+            try:
+                self._newest = self._read(password=b"")
+            except OSError as error:
+                logger.warning("what replaced a file for TLS is not used: %s", self._refusal(error))
+        connection.context = self._newest
+
+    def _read(self, password: bytes | None = None) -> ssl.SSLContext:
+        for file in self._files:
+            # OpenSSL does not say which one is missing, or not ours to read.
+            Path(file).open("rb").close()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Without a password, OpenSSL asks at the terminal.
+        context.load_cert_chain(*self._files, None if password is None else lambda: password)
+        return context
+
+    def _refusal(self, error: OSError) -> str:
+        if not isinstance(error, ssl.SSLError):
+            return f"{error.filename}: {error.strerror}"
+        certificate, key = self._files
+        why = error.reason or "it cannot be read"
+        return f"{certificate} and {key} hold no certificate with its key in PEM ({why})"
+
+    def _stamp(self) -> tuple[tuple[int, ...] | None, ...]:
+        """What changes when a file is replaced or written."""
+        return tuple(map(_stamp, self._files))
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    # Of a change of rights, only the last tells.
+    return found.st_ino, found.st_mtime_ns, found.st_size, found.st_ctime_ns
+
+
+def refuse_two_lengths(app: ASGIApp) -> ASGIApp:
+    """Answer 400 to a request with both Content-Length and Transfer-Encoding, and close.
+
+    A proxy may see its end elsewhere, and take what follows for a request of somebody else.
+    """
+    refused = PlainTextResponse(
+        "Send Content-Length or Transfer-Encoding, not both.\n", 400, {"connection": "close"}
+    )
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        names = {name for name, _ in scope.get("headers", ())}
+        two = {b"content-length", b"transfer-encoding"} <= names
+        await (refused if two else app)(scope, receive, send)
+
+    return checked
+
+
 def web_server_config(
     app: ASGIApp,
     host: str,
     port: int,
-    certificate_file: str | None = None,
-    key_file: str | None = None,
+    certificate: ServedCertificate | None = None,
     *,
     proxies: Sequence[str] = (),
     has_own_log: bool = False,
@@ -91,10 +176,10 @@ def web_server_config(
 
     What `proxies`, and those on this machine, say of a request is believed: who sent it, and
     whether it came over TLS. `has_own_log` tells that the process has configured logging; else the
-    server writes what goes wrong, for people. TLS needs both files, in PEM format.
+    server writes what goes wrong, for people. Without a certificate, it serves without TLS.
     """
-    return uvicorn.Config(
-        app,
+    config = uvicorn.Config(
+        refuse_two_lengths(app),
         log_config=None if has_own_log else uvicorn.config.LOGGING_CONFIG,
         log_level=None if has_own_log else "warning",
         host=host,
@@ -105,7 +190,10 @@ def web_server_config(
         access_log=False,
         server_header=False,
         forwarded_allow_ips=["127.0.0.1", "::1", *proxies],
-        ssl_certfile=certificate_file,
-        ssl_keyfile=key_file,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
+    if certificate is not None:
+        # What the options of the package name is read once.
+        config.load()
+        config.ssl = certificate.context
+    return config

@@ -18,7 +18,7 @@ import uvicorn
 from hitherto_client.console.app import make_app
 from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.listen_address import ListenAddress
-from hitherto_client.web_server import web_server_config
+from hitherto_client.web_server import ServedCertificate, web_server_config
 from tests.certificates import Pair
 from tests.e2e.conftest import Services
 
@@ -41,8 +41,7 @@ async def served(
             make_app(target, ListenAddress("127.0.0.1", port).hosts(), sessions),
             "127.0.0.1",
             port,
-            str(pair.certificate) if pair else None,
-            str(pair.key) if pair else None,
+            ServedCertificate(str(pair.certificate), str(pair.key)) if pair else None,
         )
 
     async with web_server(config) as port:

@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import jsonschema
 import pytest
@@ -22,6 +22,7 @@ from hitherto.v1 import retrieval_service_pb2
 from hitherto_client.http_door.application import OPENAPI
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
+from tests.e2e.consoles import TIMEOUT
 from tests.e2e.doors import Caller, detail, door_over, envelope, opened
 from tests.e2e.methods import METHODS, OFFERED, ask
 from tests.scripted_model import ScriptedModel
@@ -537,10 +538,28 @@ async def test_only_named_pages_may_call(caller: Caller) -> None:
         assert ("access-control-allow-origin" in before.headers) is allowed, origin
         then = await caller.post(SEARCH, {"userId": "ana"}, origin=origin)
         assert ("access-control-allow-origin" in then.headers) is allowed, origin
-    evil = await caller.post(SEARCH, {}, origin="https://evil.example.org")
-    assert evil.status_code == 403
-    assert "HITHERTO_HTTP_ORIGINS" in evil.json()["message"]
+    # Its own page may, such as /docs; one at another port is somebody else's.
+    own = str(caller.http.base_url).rstrip("/")
+    assert (await caller.post(SEARCH, {"userId": "ana"}, origin=own)).status_code == 200
+    for origin in ("https://evil.example.org", "http://127.0.0.1:3000", "http://localhost:3000"):
+        evil = await caller.post(SEARCH, {}, origin=origin)
+        assert evil.status_code == 403, origin
+        assert "HITHERTO_HTTP_ORIGINS" in evil.json()["message"]
     assert (await caller.post(SEARCH, {}, host="evil.example.org")).status_code == 421
+
+
+async def test_what_a_proxy_could_take_for_two_requests_is_one_and_the_last(door: str) -> None:
+    where = urlsplit(door)
+    head = f"POST /hitherto.v1.{SEARCH} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    lengths = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(f"{head}{lengths}GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    async with asyncio.timeout(TIMEOUT):
+        answered = await reader.read()
+    writer.close()
+    assert answered.startswith(b"HTTP/1.1 400 ")
+    assert b"\nok\n" not in answered
+    assert answered.count(b"HTTP/1.1 ") == 1
 
 
 async def test_what_the_door_says_about_itself(caller: Caller) -> None:

@@ -103,19 +103,25 @@ def serve(
     """
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from hitherto_client.web_server import web_server_config  # noqa: PLC0415 - an extra
+    from hitherto_client.web_server import (  # noqa: PLC0415 - an extra
+        ServedCertificate,
+        web_server_config,
+    )
 
-    host, port = address.host, address.port
+    host, port, certificate = address.host, address.port, None
+    if options.tls_certificate:
+        try:
+            certificate = ServedCertificate(options.tls_certificate, options.tls_key)
+        except ValueError as error:
+            raise UsageError(f"--tls-certificate and --tls-key cannot be used: {error}") from None
     with ExitStack() as held:
         try:
             listening = [held.enter_context(each) for each in _listening(host, port)]
         except OSError as error:
             output.error(_refusal(error, host, port))
             return FAILED
-        config = web_server_config(
-            make(), host, port, options.tls_certificate, options.tls_key, proxies=proxies
-        )
-        scheme = "https" if options.tls_certificate else "http"
+        config = web_server_config(make(), host, port, certificate, proxies=proxies)
+        scheme = "https" if certificate else "http"
         at = f"{scheme}://{_bracketed(host)}:{listening[0].getsockname()[1]}"
         output.note(told.format(at))
         uvicorn.Server(config).run(listening)
@@ -315,13 +321,10 @@ def _serve_stdio(options: argparse.Namespace, mcp_server: Any) -> int:
 
 
 def _serve_http(options: argparse.Namespace, mcp_server: Any, output: Output) -> int:
-    try:
-        address = listen_address(options.listen)
-    except ListenRefused as error:
-        raise UsageError(str(error)) from None
     refuse_credential(
         options, "over HTTP every request carries its own credential: leave out --api-key"
     )
+    address = address_to_serve(options, options.listen)
     with connect(options, token=mcp_server.credential.get) as client:
         return serve(
             options,
@@ -357,6 +360,7 @@ MCP = (
             "HOST:PORT",
         ),
         *OF_SERVERS,
+        ALLOW_HTTP,
         Repeated(
             "--allowed-origin",
             "with --listen, web pages that may call it, such as https://claude.ai",

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -35,6 +36,24 @@ def test_what_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
         err = capsys.readouterr().err
         assert told in err
         assert "secret" not in err, options
+
+
+@pytest.mark.parametrize("door", ["console", "http", "mcp"])
+def test_no_door_serves_a_network_in_clear_or_with_files_that_are_no_certificate(
+    door: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken, missing = tmp_path / "broken.pem", tmp_path / "missing.pem"
+    broken.write_text("no certificate")
+    pair = "--listen 127.0.0.1:0 --tls-certificate {} --tls-key {}"
+    for options, told in [
+        ("--listen 0.0.0.0:0", "--tls-certificate"),
+        ("--listen 10.0.0.1:0", "--allow-http behind a proxy"),
+        ("--listen 0.0.0.0:0 --allow-http", "--public-host"),
+        (pair.format(broken, missing), f"cannot be used: {missing}: No such file"),
+        (pair.format(broken, broken), f"{broken} and {broken} hold no certificate"),
+    ]:
+        assert main([door, *options.split()]) == 2, options
+        assert told in capsys.readouterr().err
 
 
 def test_without_its_packages_it_names_the_extra(
