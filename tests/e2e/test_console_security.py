@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from collections import Counter
@@ -11,10 +12,13 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 
 from hitherto_client import AsyncHitherto
+from hitherto_client.console.pages import signing_in
 from hitherto_client.console.target import ConsoleTarget
 from tests.certificates import Authority
 from tests.e2e.conftest import Services, StartServices
@@ -42,14 +46,65 @@ async def test_pages_ask_for_a_credential_first(console: str, tenant: Tenant) ->
 
 
 async def test_a_wrong_credential_is_refused(console: str) -> None:
-    for given in ("forged", "", "two words", "x" * 9_000, "ключ"):
+    for given in ("forged", "", "two words", "x" * 9_000, "x" * 20_000, "ключ"):
         async with visitor(console) as stranger:
             await stranger.sign_in(given)
             assert stranger.status == 401, given
+            if set(given) == {"x"}:
+                # Also of what no metadata of a call can hold.
+                assert "do not accept this credential" in stranger.text
             assert given not in stranger.text or not given
             assert "hitherto_console" not in stranger.http.cookies
             await stranger.open("/memories?user=ana")
             assert "/sign-in" in stranger.url, given
+
+
+async def test_tries_of_one_address_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tries many credentials fills neither the memory nor the time of the console."""
+    monkeypatch.setattr(signing_in, "MOST_OPEN_TRIES", 3)
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    services = await asyncio.start_server(silent, "127.0.0.1", 0)
+    host, port = services.sockets[0].getsockname()
+    async with (
+        served(ConsoleTarget(f"{host}:{port}", f"{host}:{port}", timeout=5)) as url,
+        visitor(url) as stranger,
+    ):
+        await stranger.open("/sign-in")
+        form = {**stranger.hidden("/sign-in"), "credential": "forged", "person": "ana"}
+        tries = [
+            asyncio.create_task(stranger.http.post("/sign-in", data=form))
+            for _ in range(signing_in.MOST_OPEN_TRIES + 1)
+        ]
+        # The services answer nothing: the first answer is that of the try that was too many.
+        answered, waiting = await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
+        [refused] = [each.result() for each in answered]
+        assert refused.status_code == 429
+        assert "Too many are signing in" in refused.text
+        assert 'value="ana"' in refused.text
+        assert {each.status_code for each in await asyncio.gather(*waiting)} == {401}
+        assert (await stranger.http.post("/sign-in", data=form)).status_code == 401
+    services.close()
+
+
+async def test_a_form_that_breaks_off_is_no_fault_of_the_console(
+    services: Services, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with console_over(services) as url:
+        where = urlsplit(url)
+        _, writer = await asyncio.open_connection(where.hostname, where.port)
+        writer.write(
+            b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
+            b"Content-Type: application/x-www-form-urlencoded\r\n\r\nform_token="
+        )
+        await writer.drain()
+        writer.close()
+        async with visitor(url) as stranger:
+            await stranger.open("/sign-in")
+    assert "Exception" not in capfd.readouterr().err
 
 
 async def test_the_credential_stays_on_the_server(
@@ -182,6 +237,7 @@ async def test_looking_at_an_address_changes_nothing(ana: Visitor, memory: Async
     for change in ("forget", "correct", "restore", "review"):
         reply = await ana.http.get(f"/memories/{saved.id}/{change}")
         assert reply.status_code == 405
+        assert reply.headers["allow"] == "POST"
     assert (await ana.http.get("/sign-out")).status_code == 405
 
 
@@ -359,6 +415,37 @@ async def test_over_tls_cookies_never_leave_it(
         assert ended.startswith('__Host-hitherto_console=""')
         assert "Secure" in ended
         assert "Path=/" in ended
+
+
+async def test_a_renewed_certificate_is_used_without_a_restart(
+    services: Services, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The web servers of the console, of HTTP and of MCP are the same."""
+    ours, theirs = Authority(tmp_path, "ours"), Authority(tmp_path, "theirs")
+    shown, renewed = ours.pair("console"), theirs.pair("renewed")
+    target = ConsoleTarget(services.retrieval_address, services.extraction_address)
+
+    async def trusted(authority: Authority) -> bool:
+        trust = ssl.create_default_context(cafile=authority.file)
+        async with visitor(url, trusted=trust) as person:
+            try:
+                await person.open("/health")
+            except httpx2.ConnectError:
+                return False
+            return person.status == 200
+
+    async with served(target, shown) as url:
+        assert await trusted(ours)
+        # Between the two, the certificate is not that of the key.
+        renewed.certificate.replace(shown.certificate)
+        assert await trusted(ours)
+        assert "what replaced a file for TLS is not used" in capfd.readouterr().err
+        shown.key.unlink()
+        assert await trusted(ours)
+        assert f"{shown.key}: No such file" in capfd.readouterr().err
+        renewed.key.replace(shown.key)
+        assert await trusted(theirs)
+        assert not await trusted(ours)
 
 
 async def test_large_requests_are_refused(console: str) -> None:

@@ -99,7 +99,10 @@ async def _not_found(request: Request, error: Exception) -> Response:
     failure = Failure(
         error.status_code, titles.get(error.status_code, error.detail), "Go back, or start again."
     )
-    return _bare(request, failure)
+    reply = _bare(request, failure)
+    # Such as the methods that there are, of 405.
+    reply.headers.update(error.headers or {})
+    return reply
 
 
 async def _broken(request: Request, error: Exception) -> Response:

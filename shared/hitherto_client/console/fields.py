@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from hitherto_client.days import first_moment, last_moment, read_day
 
@@ -125,7 +125,10 @@ async def read_form(request: Request) -> Fields:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise FieldRefused("Only forms can be sent here.")
-    return _parsed(await request.body())
+    try:
+        return _parsed(await request.body())
+    except ClientDisconnect:
+        raise FieldRefused("The form did not arrive whole.") from None
 
 
 def read_address(request: Request) -> Fields:

@@ -33,8 +33,24 @@ _FORM_COOKIE = "hitherto_console_form"
 _AT_ONCE = asyncio.Semaphore(4)
 """Strangers can try credentials; this is how many at a time."""
 _OF_ONE_ADDRESS = 2
-_addresses: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 """As many of them as one address may try, so that others need not wait for all of its tries."""
+MOST_OPEN_TRIES = 100
+"""Those of one address that have no answer: each is carried out even if its sender has left."""
+_MOST_FORM_BYTES = 32 * 1024
+_MOST_CREDENTIAL_CHARS = 8192
+"""No credential is longer, and gRPC takes seconds to refuse what it cannot send."""
+
+
+class _Tries:
+    """Those of one address."""
+
+    def __init__(self) -> None:
+        self.turns = asyncio.Semaphore(_OF_ONE_ADDRESS)
+        self.open = 0
+
+
+_addresses: WeakValueDictionary[str, _Tries] = WeakValueDictionary()
+_UNKNOWN = "The services do not accept this credential."
 
 
 async def _show(request: Request) -> Response:
@@ -57,8 +73,13 @@ async def _sign_in(request: Request) -> Response:
     if not (browser and genuine and comes_from_here(request)):
         return _form(request, wanted, problem="The form was out of date. Sign in once more.")
     credential, person = form.text("credential"), form.text("person")
+    tries = _addresses.setdefault(request.client.host if request.client else "", _Tries())
+    if tries.open >= MOST_OPEN_TRIES:
+        told = "Too many are signing in from this address. Try again in a minute."
+        return _form(request, wanted, person=person, problem=told, status=429)
+    tries.open += 1
     try:
-        async with _turn_of(request), _AT_ONCE:
+        async with tries.turns, _AT_ONCE:
             session = await _begin(request, credential, person)
     except (SignInRefused, ValueError) as error:
         return _form(request, wanted, person=person, problem=str(error))
@@ -66,21 +87,20 @@ async def _sign_in(request: Request) -> Response:
         failure = explain(error)
         told = f"{failure.title}. {failure.text}"
         if error.code is grpc.StatusCode.UNAUTHENTICATED:
-            told = "The services do not accept this credential."
+            told = _UNKNOWN
             if not credential:
                 told = "The services ask for a credential. Paste an API key or a token."
         return _form(request, wanted, person=person, problem=told)
+    finally:
+        tries.open -= 1
     reply = RedirectResponse(wanted, 303)
     _set_cookie(request, reply, cookie_name(request), session.id)
     return reply
 
 
-def _turn_of(request: Request) -> asyncio.Semaphore:
-    address = request.client.host if request.client else ""
-    return _addresses.setdefault(address, asyncio.Semaphore(_OF_ONE_ADDRESS))
-
-
 async def _begin(request: Request, credential: str, person: str) -> ConsoleSession:
+    if len(credential) > _MOST_CREDENTIAL_CHARS:
+        raise SignInRefused(_UNKNOWN)
     target: ConsoleTarget = request.app.state.target
     client = target.client(credential)
     try:
@@ -97,7 +117,9 @@ async def _begin(request: Request, credential: str, person: str) -> ConsoleSessi
     return await sessions.begin(credential, client, rights)
 
 
-def _form(request: Request, wanted: str, *, person: str = "", problem: str = "") -> Response:
+def _form(
+    request: Request, wanted: str, *, person: str = "", problem: str = "", status: int = 401
+) -> Response:
     forms: SignInForms = request.app.state.sign_in_forms
     target: ConsoleTarget = request.app.state.target
     name = cookie_name(request, _FORM_COOKIE)
@@ -110,7 +132,7 @@ def _form(request: Request, wanted: str, *, person: str = "", problem: str = "")
         "problem": problem,
         "target": target,
     }
-    reply = HTMLResponse(render("sign_in.html", values), 401 if problem else 200)
+    reply = HTMLResponse(render("sign_in.html", values), status if problem else 200)
     _set_cookie(request, reply, name, browser)
     return reply
 
@@ -140,6 +162,6 @@ async def _sign_out(visit: Visit) -> Response:
 
 ROUTES = (
     Route(SIGN_IN, _show, methods=["GET"]),
-    Route(SIGN_IN, _sign_in, methods=["POST"]),
+    Route(SIGN_IN, _sign_in, methods=["POST"], max_body_size=_MOST_FORM_BYTES),
     change("/sign-out", _sign_out, about_user=False),
 )
