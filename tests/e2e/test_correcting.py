@@ -284,6 +284,9 @@ async def test_what_cannot_be_changed_is_named(services: Services) -> None:
         assert list(refusal.fields) == ["update_mask.paths[0]"], path
     refusal = await refusal_of(services, saved.id, "content")
     assert list(refusal.fields) == ["memory.content"]
+    # A text that is not read for its length is not also told to show nothing.
+    refusal = await refusal_of(services, saved.id, content="x" * 900_000)
+    assert "at most 8192 bytes" in refusal.fields["memory.content"]
     refusal = await refusal_of(services, saved.id, content="a\x00b", importance=2, version=-1)
     assert set(refusal.fields) == {"memory.content", "memory.importance", "version"}
     question = memory_pb2.MEMORY_TYPE_QUESTION

@@ -23,7 +23,6 @@ from hitherto_extraction.pipeline.answer import (
 )
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_TYPE, ORIGIN
-from hitherto_shared.text.normalise import has_visible
 from hitherto_shared.validation import Checks
 
 MAX_ENTITY = 256
@@ -123,12 +122,12 @@ def _values(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
 def _words(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
     """The values that are texts, lists of texts or enumerated words."""
     found: dict[str, Any] = {
-        name: checks.text(f"memory.{name}", text, max_bytes=MAX_CONTENT_BYTES).strip()
+        name: checks.text(
+            f"memory.{name}", text, max_bytes=MAX_CONTENT_BYTES, visible=name == "content"
+        ).strip()
         for name in ("content", "detail")
         if (text := getattr(memory, name))
     }
-    if "content" in found and not has_visible(found["content"]):
-        checks.add("memory.content", "must contain a character that can be seen")
     if kind := checks.one_of("memory.type", memory.type, MEMORY_TYPE):
         found["type"] = kind
     if confidence := checks.one_of("memory.confidence", memory.confidence, CONFIDENCE):
