@@ -44,6 +44,7 @@ from hitherto_shared.database.migrate import (
     schema_state,
 )
 from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.database.rights import lacking_rights, told_of
 from hitherto_shared.key_files import (
     hash_key_path,
     load_deployment_secret,
@@ -166,10 +167,14 @@ def _schema_state(conninfo: str, roles: Sequence[Role], pooler: Pooler) -> Schem
         with connected(login) as connection:
             require_no_more(connection, role)
             _require_vectors(connection, role)
+            _require_usage(connection, role)
             if pooler == "none":
                 _require_settings(connection)
     try:
-        return schema_state(logins[0])
+        state = schema_state(logins[0])
+        if not state.pending:
+            _warn_of_lost_rights(logins[0], roles)
+        return state
     except DatabaseUnreachable:
         raise
     except psycopg.Error as error:
@@ -177,6 +182,25 @@ def _schema_state(conninfo: str, roles: Sequence[Role], pooler: Pooler) -> Schem
             f"the schema of the database in DATABASE_URL cannot be read: {described(error)}; check "
             f"that `{COMMAND}` was run on it"
         ) from None
+
+
+def _require_usage(connection: psycopg.Connection, role: Role) -> None:
+    """Check that a login may use the schema, where there is one: else it finds nothing there."""
+    found = [each for each in lacking_rights(connection, [role]) if each.is_schema]
+    if found:
+        raise StartupFailed(f"{told_of(found)}: run `{COMMAND}`, which grants it again")
+
+
+def _warn_of_lost_rights(conninfo: str, roles: Sequence[Role]) -> None:
+    """Say what is lost: calls that do not need it go on."""
+    with connected(conninfo) as connection:
+        lacking = lacking_rights(connection, roles)
+    if lacking:
+        logger.warning(
+            "%s: calls and jobs that need it fail; run `%s`, which grants it again",
+            told_of(lacking),
+            COMMAND,
+        )
 
 
 def _require_vectors(connection: psycopg.Connection, role: Role) -> None:

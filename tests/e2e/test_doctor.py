@@ -436,18 +436,18 @@ async def test_what_is_wrong_behind_a_pooler_is_named(
         assert remedy in f"{found['database'].told} {found['database'].remedy}"
 
 
-async def test_a_table_that_no_login_may_use_is_named(
+async def test_a_right_that_a_login_lost_is_named(
     installation: Installation, postgres: EmbeddedPostgres, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dump that was restored without privileges: no migration grants them again."""
     with new_database(postgres) as made:
-        with psycopg.connect(as_superuser(postgres, made), autocommit=True) as connection:
-            connection.execute(
-                "REVOKE ALL ON hitherto.memories, hitherto.webhooks FROM"
-                " hitherto_read, hitherto_write, hitherto_maintenance, hitherto_removal"
-            )
         installation.set(DATABASE_URL=made)
-        code, found, _ = await examined(capsys)
-    assert (code, found["roles"].state) == (1, "fault")
-    assert "the table memories and 1 more" in found["roles"].told
-    assert "without --no-privileges" in found["roles"].remedy
+        with psycopg.connect(as_superuser(postgres, made), autocommit=True) as connection:
+            for taken, named in (
+                ("UPDATE ON hitherto.webhooks", "hitherto_maintenance has no UPDATE (dead), "),
+                ("USAGE ON SCHEMA hitherto", "hitherto_maintenance has no USAGE on SCHEMA"),
+            ):
+                connection.execute(f"REVOKE {taken} FROM hitherto_maintenance".encode())
+                code, found, _ = await examined(capsys)
+                assert (code, found["roles"].state) == (1, "fault"), taken
+                assert named in found["roles"].told
+                assert "run `hitherto-migrate`" in found["roles"].remedy

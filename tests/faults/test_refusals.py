@@ -63,6 +63,21 @@ async def test_a_schema_that_is_newer(shared: Processes, superuser_conninfo: str
     assert "exclude this version (9999_less)" in complaint(service)
 
 
+async def test_a_login_that_lost_a_right(shared: Processes, superuser_conninfo: str) -> None:
+    """A service that can do the rest serves and says so; one that can do nothing ends."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("REVOKE INSERT ON query_usage FROM hitherto_read")
+        service = await shared.start("retrieval")
+        assert "hitherto_read has no INSERT on hitherto.query_usage" in service.said
+        assert "hitherto-migrate" in service.said
+        assert await service.end() == 0
+        connection.execute("REVOKE USAGE ON SCHEMA hitherto FROM hitherto_maintenance")
+    service = shared.launch("extraction")
+    assert await service.ended() == 1
+    assert "hitherto_maintenance has no USAGE on SCHEMA hitherto" in complaint(service)
+    assert "hitherto-migrate" in complaint(service)
+
+
 async def test_a_port_that_is_taken(shared: Processes) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -28,6 +28,25 @@ CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE TABLE')
 EXECUTE FUNCTION public.take_time();
 """
 
+RIGHTS = """
+SELECT r.rolname, c.relname, a.privilege_type, ''
+FROM pg_class AS c CROSS JOIN pg_roles AS r, aclexplode(c.relacl) AS a
+WHERE c.relnamespace = 'hitherto'::regnamespace AND a.grantee = r.oid AND r.rolname = ANY (%(ours)s)
+UNION ALL
+SELECT r.rolname, f.attrelid::regclass::text, a.privilege_type, f.attname
+FROM pg_attribute AS f CROSS JOIN pg_roles AS r, aclexplode(f.attacl) AS a
+WHERE a.grantee = r.oid AND r.rolname = ANY (%(ours)s)
+UNION ALL
+SELECT r.rolname, p.proname, 'EXECUTE', ''
+FROM pg_proc AS p CROSS JOIN pg_roles AS r
+WHERE p.pronamespace = 'hitherto'::regnamespace AND r.rolname = ANY (%(ours)s)
+  AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
+UNION ALL
+SELECT r.rolname, 'hitherto', 'USAGE', ''
+FROM pg_roles AS r
+WHERE r.rolname = ANY (%(ours)s) AND has_schema_privilege(r.oid, 'hitherto'::regnamespace, 'USAGE')
+"""
+
 TAKING_AWAY = re.compile(
     r"\bDROP\s+(TABLE|COLUMN|VIEW|FUNCTION|INDEX|SCHEMA)\b|\bRENAME\b"
     r"|\bALTER\s+COLUMN\s+\w+\s+(SET\s+DATA\s+)?TYPE\b|\bSET\s+NOT\s+NULL\b",
@@ -180,18 +199,47 @@ def test_check_lists_what_is_pending(conninfo: str, superuser_conninfo: str) -> 
     assert (checked.returncode, checked.stdout.strip()) == (1, all_migrations()[-1].name)
 
 
-def test_a_dump_that_was_restored_without_privileges_is_not_up_to_date(
+def rights(connection: psycopg.Connection) -> set[tuple[str, ...]]:
+    """Every right of a login on a table, a column, a function and the schema itself."""
+    return set(connection.execute(RIGHTS, {"ours": [*LOGINS]}).fetchall())
+
+
+def test_rights_that_were_lost_are_named_and_granted_again(
+    superuser_conninfo: str, conninfo: str
+) -> None:
+    """A hand took one of them, or all are gone, as after a restore with --no-privileges."""
+    logins = ", ".join(LOGINS)
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        granted = rights(connection)
+        for taken, named in (
+            ("INSERT ON memories FROM hitherto_write", "hitherto_write has no INSERT on"),
+            ("UPDATE (quote) ON memory_sources FROM hitherto_write", "UPDATE (quote) on"),
+            ("EXECUTE ON FUNCTION analyse_grown FROM hitherto_maintenance", "no EXECUTE on"),
+            ("EXECUTE ON FUNCTION sort_key_of_memory FROM PUBLIC", "sort_key_of_memory, and 3"),
+            ("USAGE ON SCHEMA hitherto FROM hitherto_read", "no USAGE on SCHEMA hitherto"),
+            (f"ALL ON ALL TABLES IN SCHEMA hitherto FROM {logins}", "INSERT, SELECT"),
+        ):
+            connection.execute(f"REVOKE {taken}".encode())
+            checked = command(conninfo, "--check")
+            assert checked.returncode == 1, taken
+            assert named in checked.stderr
+            assert "run `hitherto-migrate`" in checked.stderr
+            assert "GRANT" in script(conninfo)
+            done = command(conninfo)
+            assert done.returncode == 0, done.stderr
+            assert named.partition(",")[0] in done.stderr
+            assert rights(connection) == granted, taken
+            assert script(conninfo) == ""
+
+
+def test_a_dump_that_was_restored_without_owners_is_told_so(
     superuser_conninfo: str, conninfo: str
 ) -> None:
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-        for login in LOGINS:
-            connection.execute(
-                sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA hitherto FROM {}").format(
-                    sql.Identifier(login)
-                )
-            )
-    for asked in ([], ["--check"]):
-        done = command(conninfo, *asked)
-        assert done.returncode == 1, done.stdout
-        assert "up to date" not in done.stdout
-        assert "without --no-privileges" in done.stderr
+        for restored in ("TABLE memories", "SCHEMA hitherto"):
+            connection.execute(f"ALTER {restored} OWNER TO CURRENT_USER".encode())
+            for asked in ([], ["--check"]):
+                done = command(conninfo, *asked)
+                assert (done.returncode, done.stdout) == (1, "")
+                assert "belongs to postgres, not to hitherto_owner" in done.stderr
+                assert "--no-owner" in done.stderr

@@ -33,9 +33,9 @@ from hitherto_shared.database.logins import (
     LoginTooStrong,
     passwords_for,
     require_no_more,
-    ungranted,
 )
 from hitherto_shared.database.migrate import COMMAND, MigrationError, schema_state
+from hitherto_shared.database.rights import lacking_rights, told_of
 
 State = Literal["ok", "note", "fault"]
 
@@ -175,16 +175,18 @@ def _examined(
         return
     # It may read the most.
     conninfo = dict(logins).get("hitherto_maintenance", logins[0][1])
-    with connected(conninfo) as connection:
-        lost = ungranted(connection)
-    if lost is not None:
-        told, _, remedy = lost.partition(": ")
-        yield Diagnosis("roles", "fault", told, remedy)
-        return
     schema = _schema(conninfo)
     yield schema
-    yield roles
+    with connected(conninfo) as connection:
+        lacking = lacking_rights(connection)
     if schema.state == "fault":
+        # A migration that is pending may grant the others.
+        lacking = [each for each in lacking if each.is_schema]
+    if lacking:
+        remedy = f"run `{COMMAND}`, which grants it again"
+        roles = Diagnosis("roles", "fault", told_of(lacking), remedy)
+    yield roles
+    if "fault" in (schema.state, roles.state):
         return
     with connected(conninfo) as connection:
         yield from _writes(connection)

@@ -20,7 +20,6 @@ from hitherto_shared.database.connect import (
     service_passwords,
     with_role,
 )
-from hitherto_shared.database.distribution import DISTRIBUTED, LOCAL, REFERENCE
 
 PASSWORD_VARIABLES = ("HITHERTO_RETRIEVAL_PASSWORD", "HITHERTO_EXTRACTION_PASSWORD")
 """Settings with the password of all logins of a service."""
@@ -45,22 +44,6 @@ ORDER BY r.rolname <> session_user, r.rolname
 LIMIT 3
 """
 
-# Migrations grant something of each table to a login. What was restored without its privileges has
-# none left, and no migration grants them again.
-_UNGRANTED = """
-SELECT c.relname::text
-FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %(schema)s AND c.relname = ANY (%(tables)s)
-  AND NOT EXISTS (
-    SELECT 1
-    FROM aclexplode(c.relacl) a
-    JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
-    WHERE r.rolname = ANY (%(ours)s))
-ORDER BY c.relname
-"""
-
-
 _TAKEN = ("SUPERUSER", "CREATEROLE", "BYPASSRLS")
 _ATTRIBUTES: LiteralString = (
     "SELECT rolsuper, rolcreaterole, rolbypassrls FROM pg_roles WHERE rolname = %s"
@@ -84,22 +67,6 @@ def passwords_for(
     if extraction is not None:
         known.update(dict.fromkeys(EXTRACTION_LOGINS, extraction))
     return known
-
-
-def ungranted(connection: psycopg.Connection) -> str | None:
-    """What the logins may no longer do, and the remedy; None if nothing was taken from them.
-
-    It is known of whole tables only, and any login may ask.
-    """
-    asked = {"schema": SCHEMA, "ours": [*LOGINS], "tables": [*REFERENCE, *DISTRIBUTED, *LOCAL]}
-    names = [name for (name,) in connection.execute(_UNGRANTED, asked)]
-    if not names:
-        return None
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return (
-        f"no login of the services has a right on the table {names[0]}{more}, as after a dump that"
-        " was made or restored without privileges: restore it with them, without --no-privileges"
-    )
 
 
 def require_no_more(connection: psycopg.Connection, role: Role) -> None:

@@ -55,9 +55,9 @@ from hitherto_shared.database.logins import (
     PASSWORD_VARIABLES,
     passwords_for,
     refused,
-    ungranted,
 )
 from hitherto_shared.database.migration_files import BASELINE, Migration, all_migrations
+from hitherto_shared.database.rights import Lacking, lacking_rights, require_ownership, told_of
 
 logger = logging.getLogger("hitherto.migrate")
 
@@ -105,10 +105,12 @@ def owned_schema_state(conninfo: str) -> SchemaState:
 
     Raises:
         MigrationError: See `schema_state`.
+        AnotherOwner: The schema, or something in it, is not the owner's.
         DatabaseUnreachable: No connection could be made.
     """
     with connected(conninfo) as connection:
         prepared = _is_prepared(connection)
+        require_ownership(connection)
     if not prepared:
         return SchemaState(tuple(m.name for m in all_migrations()), ())
     return schema_state(with_role(conninfo, OWNER, application=COMMAND))
@@ -134,12 +136,13 @@ def migrate(
 ) -> list[str]:
     """Apply what is pending as `hitherto_owner` and return the names applied.
 
-    The login of `conninfo` may assume `hitherto_owner`. If `stop` is set while another process
-    migrates, nothing is applied.
+    Rights that the services' logins have lost are granted again. The login of `conninfo` may assume
+    `hitherto_owner`. If `stop` is set while another process migrates, nothing is applied.
 
     Raises:
         MigrationError: See `schema_state`; or another process holds the lock for `wait_seconds`, or
             a table is in use.
+        AnotherOwner: The schema, or something in it, is not the owner's.
         DatabaseUnreachable: No connection could be made.
     """
     owner = with_role(conninfo, OWNER, application=COMMAND, statement_timeout_ms=0)
@@ -149,6 +152,7 @@ def migrate(
             connection.execute("SELECT set_config(%s, %s, false)", [name, value])
         if not _take_lock(connection, wait_seconds, stop or threading.Event()):
             return applied
+        require_ownership(connection)
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SCHEMA)))
         connection.execute(_CREATE_LEDGER)
         for migration in _compared(connection)[0]:
@@ -156,6 +160,9 @@ def migrate(
             _apply(connection, migration)
             applied.append(migration.name)
         applied += called(distribute(connection))
+        for lacking in lacking_rights(connection):
+            connection.execute(lacking.grant)
+            logger.warning("%s: granted again", lacking.told)
     return applied
 
 
@@ -187,12 +194,14 @@ def script(conninfo: str) -> str:
         preparing = missing_statements(connection)
         local = [*REFERENCE, *DISTRIBUTED] if on_citus(connection) else []
     missing = everything = all_migrations()
+    lacking: list[Lacking] = []
     if prepared:
         with connected(with_role(conninfo, OWNER, application=COMMAND)) as connection:
             missing, _ = _compared(connection)
             local = local if missing == everything else to_distribute(connection)
+            lacking = [] if missing else lacking_rights(connection)
     parts = [f"-- As an administrator\n{statement};" for statement in preparing]
-    if missing or local:
+    if missing or local or lacking:
         parts.append(
             f"-- As {OWNER}\nSET ROLE {OWNER};\nCREATE SCHEMA IF NOT EXISTS {SCHEMA};\n"
             f"SET search_path = {SEARCH_PATH};{_CREATE_LEDGER}"
@@ -208,6 +217,7 @@ def script(conninfo: str) -> str:
     if local:
         calls = "\n".join(each.as_string().strip().rstrip(";") + ";" for each in statements(local))
         parts.append(f"-- {called(local)[0]}\nBEGIN;\n{calls}\nCOMMIT;")
+    parts += [f"{each.grant.as_string()};" for each in lacking]
     return "\n\n".join(parts)
 
 
@@ -284,7 +294,8 @@ def main() -> None:
     only.add_argument(
         "--check",
         action="store_true",
-        help="only list pending migrations; the exit code is 1 if there are any",
+        help="only list pending migrations; the exit code is 1 if there are any, or if a login of"
+        " the services lacks a right",
     )
     only.add_argument("--dry-run", action="store_true", help="only print the SQL that would run")
     only.add_argument(
@@ -355,18 +366,8 @@ def main() -> None:
 
 
 def _migrated(conninfo: str) -> tuple[str, bool]:
-    """Migrate: what was done, and whether users stay together on the server of a cluster.
-
-    Raises:
-        MigrationError: It failed, or the services' logins lack their rights.
-    """
+    """Migrate: what was done, and whether users stay together on the server of a cluster."""
     done = "\n".join(f"applied {name}" for name in migrate(conninfo))
-    try:
-        _require_rights(conninfo)
-    except MigrationError:
-        if done:
-            write(done, COMMAND)
-        raise
     with connected(conninfo) as connection:
         together = is_together(connection)
     return done or _up_to_date(owned_schema_state(conninfo).newer), together
@@ -379,9 +380,9 @@ def _require_rights(conninfo: str) -> None:
         MigrationError: Some are gone; the message says how to get them back.
     """
     with connected(conninfo) as connection:
-        lost = ungranted(connection)
-    if lost is not None:
-        raise MigrationError(lost)
+        lacking = lacking_rights(connection)
+    if lacking:
+        raise MigrationError(f"{told_of(lacking)}: run `{COMMAND}`, which grants it again")
 
 
 def _up_to_date(newer: Sequence[str]) -> str:

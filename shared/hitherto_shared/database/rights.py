@@ -1,0 +1,190 @@
+"""The rights that migrations grant to the services' logins, and those that a database lacks.
+
+A hand revokes one, or a dump is made or restored without privileges. No migration runs twice, so
+what is lacking is granted again by `hitherto-migrate`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+import psycopg
+from psycopg import sql
+
+from hitherto_shared.database.connect import LOGINS, OWNER, SCHEMA
+from hitherto_shared.database.migration_files import all_migrations
+
+_EVERY = f"ALL TABLES IN SCHEMA {SCHEMA}"
+_STATEMENT = re.compile(
+    r"^(?:CREATE(?: OR REPLACE)? (?:TABLE|VIEW) (?P<made>\w+)"
+    r"|(?P<verb>GRANT|REVOKE)\s+(?P<rights>[^;]+?)\s+ON\s+(?P<objects>[^;]+?)"
+    r"\s+(?:TO|FROM)\s+(?P<roles>[^;]+);)",
+    re.MULTILINE,
+)
+_RIGHT = re.compile(r"(\w+)(?:\s*\(([^)]*)\))?")
+
+# Functions are everybody's, except those with the rights of their owner. Any login may ask, also
+# one that may not use the schema.
+_LACKING: LiteralString = """
+WITH here AS (SELECT to_regnamespace(%(schema)s) AS oid),
+lacking AS (
+    SELECT r.rolname, 'USAGE' AS privilege, format('SCHEMA %%I', %(schema)s::text) AS object
+    FROM here CROSS JOIN pg_catalog.pg_roles AS r
+    WHERE here.oid IS NOT NULL AND r.rolname = ANY (%(logins)s)
+      AND NOT has_schema_privilege(r.oid, here.oid, 'USAGE')
+    UNION ALL
+    SELECT r.rolname, 'EXECUTE', 'FUNCTION ' || format('%%I.%%I(%%s)',
+        %(schema)s::text, p.proname, pg_catalog.pg_get_function_identity_arguments(p.oid))
+    FROM here JOIN pg_catalog.pg_proc AS p ON p.pronamespace = here.oid
+    CROSS JOIN pg_catalog.pg_roles AS r
+    WHERE r.rolname = ANY (%(logins)s)
+      AND (NOT p.prosecdef OR r.rolname = 'hitherto_maintenance')
+      AND NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
+    UNION ALL
+    SELECT r.rolname,
+        CASE WHEN w.field = '' THEN w.privilege ELSE format('%%s (%%I)', w.privilege, w.field) END,
+        format('%%I.%%I', %(schema)s::text, c.relname)
+    FROM unnest(%(roles)s::text[], %(privileges)s::text[], %(tables)s::text[], %(fields)s::text[])
+        AS w (role, privilege, relation, field)
+    CROSS JOIN here
+    JOIN pg_catalog.pg_class AS c ON c.relnamespace = here.oid AND c.relname = w.relation
+    JOIN pg_catalog.pg_roles AS r ON r.rolname = w.role
+    LEFT JOIN pg_catalog.pg_attribute AS a
+        ON a.attrelid = c.oid AND a.attname = w.field AND NOT a.attisdropped
+    WHERE r.rolname = ANY (%(logins)s)
+      AND CASE
+        WHEN w.field = '' THEN NOT has_table_privilege(r.oid, c.oid, w.privilege)
+        WHEN a.attnum IS NULL THEN false
+        ELSE NOT has_column_privilege(r.oid, c.oid, a.attnum, w.privilege)
+      END
+)
+SELECT rolname::text, object, array_agg(privilege ORDER BY privilege)
+FROM lacking
+GROUP BY rolname, object
+ORDER BY object NOT LIKE 'SCHEMA %%', object, rolname
+"""
+
+
+_ANOTHER_OWNER: LiteralString = """
+SELECT pg_get_userbyid(o.owner)::text
+FROM (
+    SELECT nspowner AS owner FROM pg_catalog.pg_namespace WHERE nspname = %(schema)s
+    UNION ALL
+    SELECT relowner FROM pg_catalog.pg_class WHERE relnamespace = to_regnamespace(%(schema)s)
+) AS o
+WHERE o.owner IS DISTINCT FROM to_regrole(%(owner)s)
+LIMIT 1
+"""
+
+
+class AnotherOwner(PermissionError):
+    """The schema cannot be migrated: it is somebody else's. The text has the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """What a login may not do with an object, though a migration let it.
+
+    Attributes:
+        role: The login.
+        object: As in a GRANT, such as `hitherto.users` or `SCHEMA hitherto`.
+        privileges: As in a GRANT, such as `INSERT` or `UPDATE (quote)`.
+    """
+
+    role: str
+    object: str
+    privileges: Sequence[str]
+
+    @property
+    def is_schema(self) -> bool:
+        """Whether the login can use nothing at all for want of it."""
+        return self.object == f"SCHEMA {SCHEMA}"
+
+    @property
+    def told(self) -> str:
+        """`hitherto_write has no INSERT on hitherto.users`; a function without its arguments."""
+        named = self.object.partition("(")[0]
+        return f"{self.role} has no {', '.join(self.privileges)} on {named}"
+
+    @property
+    def grant(self) -> sql.SQL:
+        """The statement with which the owner gives it back."""
+        rights = ", ".join(self.privileges)
+        # Nothing in it is a caller's: names of the catalog, quoted there, and words of migrations.
+        return sql.SQL(f"GRANT {rights} ON {self.object} TO {self.role}")
+
+
+def lacking_rights(connection: psycopg.Connection, logins: Sequence[str] = LOGINS) -> list[Lacking]:
+    """What these logins lack; the schema has every migration of this program."""
+    granted = [each for each in _granted() if each[0] in logins]
+    roles, privileges, tables, fields = zip(*granted, strict=True)
+    rows = connection.execute(
+        _LACKING,
+        {
+            "schema": SCHEMA,
+            "logins": [*logins],
+            "roles": [*roles],
+            "privileges": [*privileges],
+            "tables": [*tables],
+            "fields": [*fields],
+        },
+    ).fetchall()
+    return [Lacking(*row) for row in rows]
+
+
+def require_ownership(connection: psycopg.Connection) -> None:
+    """Check that `hitherto_owner`, who migrates, owns the schema and what is in it, if it exists.
+
+    Raises:
+        AnotherOwner: Somebody else does.
+    """
+    found = connection.execute(_ANOTHER_OWNER, {"schema": SCHEMA, "owner": OWNER}).fetchone()
+    if found is not None:
+        raise AnotherOwner(
+            f"what is in the schema {SCHEMA} belongs to {found[0]}, not to {OWNER}, as after a"
+            " restore with --no-owner: restore the dump without it (docs/backup.md)"
+        )
+
+
+def told_of(lacking: Sequence[Lacking]) -> str:
+    """The first of them and the number of the others."""
+    more = f", and {len(lacking) - 1} more of that kind" if len(lacking) > 1 else ""
+    return f"the database login {lacking[0].told}{more}"
+
+
+@functools.cache
+def _granted() -> frozenset[tuple[str, str, str, str]]:
+    """Role, privilege, table and column ('' for all) of whatever the migrations leave granted."""
+    # The ledger is there before the first migration.
+    tables = {"schema_migrations": None}
+    granted: set[tuple[str, str, str, str]] = set()
+    for migration in all_migrations():
+        text = re.sub(r"--[^\n]*", "", migration.text)
+        for found in _STATEMENT.finditer(text):
+            if made := found["made"]:
+                tables[made] = None
+                continue
+            objects = " ".join(found["objects"].split())
+            named = tables if objects == _EVERY else _names(objects)
+            those = {
+                (role, privilege, table, field)
+                for role in _names(found["roles"])
+                for privilege, field in _privileges(found["rights"])
+                for table in named
+            }
+            granted = granted | those if found["verb"] == "GRANT" else granted - those
+    return frozenset(each for each in granted if each[2] in tables)
+
+
+def _names(text: str) -> Iterable[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _privileges(text: str) -> Iterator[tuple[str, str]]:
+    for privilege, fields in _RIGHT.findall(text):
+        for field in _names(fields):
+            yield privilege, field
