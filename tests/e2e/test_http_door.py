@@ -19,6 +19,8 @@ import pytest
 from google.protobuf import json_format
 
 from hitherto.v1 import retrieval_service_pb2
+from hitherto_client import web_server
+from hitherto_client.http_door import channels
 from hitherto_client.http_door.application import OPENAPI
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
@@ -546,6 +548,33 @@ async def test_only_named_pages_may_call(caller: Caller) -> None:
         assert evil.status_code == 403, origin
         assert "HITHERTO_HTTP_ORIGINS" in evil.json()["message"]
     assert (await caller.post(SEARCH, {}, host="evil.example.org")).status_code == 421
+
+
+async def test_who_sends_half_a_stream_holds_no_place(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has no credential keeps nobody's stream out."""
+    monkeypatch.setattr(channels, "MAX_STREAMS", 1)
+    monkeypatch.setattr(web_server, "REQUEST_SECONDS", 3_600.0)
+    async with door_over(services) as url:
+        caller, where = Caller(url, services.token), urlsplit(url)
+
+        async def streams() -> bool:
+            _, end = await caller.stream("PrivacyService/ExportUser", {"userId": "ana"})
+            return "error" not in end
+
+        for rpc in ("ExtractionService/StreamTranscripts", LEFT[1]):
+            _, writer = await asyncio.open_connection(where.hostname, where.port)
+            writer.write(
+                f"POST /hitherto.v1.{rpc} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: B x\r\n"
+                "Content-Type: application/connect+json\r\nContent-Length: 1000\r\n\r\n{".encode()
+            )
+            await writer.drain()
+            # What is asked after it is read after it.
+            assert (await caller.http.get("/health")).status_code == 200
+            await eventually(streams, f"a stream beside half of {rpc}")
+            writer.close()
+        await caller.http.aclose()
 
 
 async def test_what_a_proxy_could_take_for_two_requests_is_one_and_the_last(door: str) -> None:

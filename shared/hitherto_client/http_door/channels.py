@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,8 +55,8 @@ class DoorChannels:
                         self._stubs[method.path] = _stub(channel, method)
 
     @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Around a stream.
+    def stream(self) -> Iterator[Callable[[], None]]:
+        """Around a stream; what it yields ends the stream's place before that.
 
         Raises:
             ConnectError: Too many are open.
@@ -70,10 +70,17 @@ class DoorChannels:
                 retry_after=5,
             )
         self._streams += 1
+        held = True
+
+        def leave() -> None:
+            nonlocal held
+            self._streams -= held
+            held = False
+
         try:
-            yield
+            yield leave
         finally:
-            self._streams -= 1
+            leave()
 
     async def close(self) -> None:
         """Close the connections; calls in flight fail."""

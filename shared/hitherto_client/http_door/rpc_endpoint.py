@@ -83,12 +83,16 @@ class RpcCall:
             encoding = incoming.check_encoding(self.headers.get("connect-content-encoding", ""))
             options = self._options()
             messages = messages_in(self.receive, encoding, share)
-            with self.channels.stream():
-                if self.method.takes_stream:
+            request = None
+            if not self.method.takes_stream:
+                request = await self.codec.request(self.method, await only(messages))
+            with self.channels.stream() as leave:
+                if request is None:
                     call = self.channels.call(self.method)(**options)
+                    # Whoever is refused, without a credential too, may go on sending for long.
+                    call.add_done_callback(lambda _: leave())
                     await self._send_all(call, messages)
                 else:
-                    request = await self.codec.request(self.method, await only(messages))
                     call = self.channels.call(self.method)(request, **options)
                 async with Watched(call, self.method, self.receive):
                     await self._pass_on(call, reply)
