@@ -20,7 +20,7 @@ from google.protobuf import json_format
 
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_client import web_server
-from hitherto_client.http_door import channels
+from hitherto_client.http_door import channels, incoming
 from hitherto_client.http_door.application import OPENAPI
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
@@ -575,6 +575,35 @@ async def test_who_sends_half_a_stream_holds_no_place(
             await eventually(streams, f"a stream beside half of {rpc}")
             writer.close()
         await caller.http.aclose()
+
+
+async def test_large_bodies_keep_only_large_ones_out(
+    caller: Caller, door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has no credential can fill the room for them."""
+    monkeypatch.setattr(incoming, "MAX_HELD_BYTES", 165_000)
+    where = urlsplit(door)
+    _, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(
+        f"POST /hitherto.v1.{SAVE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n"
+        "Content-Type: application/json\r\n\r\n".encode()
+        + b" " * 165_000
+    )
+    await writer.drain()
+
+    async def large() -> int:
+        return (await caller.post(SEARCH, '{"userId": "ana"}' + " " * 150_000)).status_code
+
+    async def is_full() -> bool:
+        return await large() == 429
+
+    async def has_room() -> bool:
+        return await large() == 200
+
+    await eventually(is_full, "a room that is full")
+    assert (await caller.post(SEARCH, {"userId": "ana"})).status_code == 200
+    writer.close()
+    await eventually(has_room, "room again")
 
 
 async def test_what_a_proxy_could_take_for_two_requests_is_one_and_the_last(door: str) -> None:

@@ -18,6 +18,8 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 """What one message may have, unpacked: as much as over gRPC."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """What the bodies may have together that are read at the same time."""
+_FREE_BYTES = 64 * 1024
+"""What does not count of each body: who holds the whole room keeps only large requests out."""
 _MOST_DISCARDED = 16 * 1024 * 1024
 """Larger bodies are read up to here: many clients see no answer before they have sent all."""
 FORWARDED = ("authorization", "traceparent", "tracestate")
@@ -184,7 +186,8 @@ class Share:
         Raises:
             ConnectError: There is no room for it.
         """
-        if self._room.held + size > MAX_HELD_BYTES:
+        counted = _counted(self.held + size) - _counted(self.held)
+        if counted and self._room.held + counted > MAX_HELD_BYTES:
             raise refusal(
                 "resource_exhausted",
                 "too many large requests are being read: try again",
@@ -192,13 +195,17 @@ class Share:
                 {"limit": "held_bytes"},
                 retry_after=1,
             )
-        self._room.held += size
+        self._room.held += counted
         self.held += size
 
     def shrink(self, size: int) -> None:
         """Hold that much less."""
-        self._room.held -= size
+        self._room.held -= _counted(self.held) - _counted(self.held - size)
         self.held -= size
+
+
+def _counted(size: int) -> int:
+    return max(0, size - _FREE_BYTES)
 
 
 async def chunks(receive: Receive) -> AsyncIterator[bytes]:
