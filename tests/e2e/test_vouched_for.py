@@ -6,15 +6,23 @@ about it since.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
 from tests.e2e.conftest import Services
-from tests.e2e.curating import restore, save
+from tests.e2e.curating import forget, restore, save
 from tests.e2e.handing_over import document, taken_in
+from tests.e2e.learning import shown
 from tests.e2e.merging import merged_memory
 from tests.e2e.reconciling import COMMUTE, nothing, script, settled, with_words
 from tests.e2e.test_hands_hold import BAKES, HABITS, baked, merge_habits, tell
 from tests.e2e.test_requests_hold import MEAT, VEGETARIAN, join, learning, told
 from tests.e2e.test_rollback import take_back
-from tests.scripted_model import ScriptedModel
+from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change
+from tests.scripted_model.answers import memory as new_memory
 
 SERVICE_SETTINGS = {"reconcile": True}
 
@@ -100,5 +108,45 @@ async def test_row_72_what_was_restored_as_ended_is_told_once_that_is_taken_back
     await take_back(modelled, conversation_id="ended")
     assert await told(modelled) == {MEAT}
     after = await with_words(modelled, MEAT)
+    assert not after.superseded_by
+    assert not after.HasField("valid_to")
+
+
+def ending(request: ChatRequest) -> Mapping[str, Any]:
+    """As `learning`, of goals; what begins so reaches one, or ends it, without a successor."""
+    (said,) = request.messages
+    verb, _, words = said.content.partition(": ")
+    if verb == "No longer":
+        return learning(request)
+    if verb not in ("Reached", "Over"):
+        return {"new_memories": [new_memory(said.content, [said.local_id], type="goal")]}
+    known = {**change(shown(request, words), said.content, said.local_id), "by": None}
+    return {"achieved_goals" if verb == "Reached" else "contradicted_memories": [known]}
+
+
+@pytest.mark.parametrize("verb", ["No longer", "Over", "Reached"])
+@pytest.mark.parametrize("lapsed", ["by hand", "with its source"])
+@pytest.mark.parametrize("first", ["restored", "taken back"])
+async def test_row_72_what_is_restored_is_as_before_an_end_that_is_taken_back(
+    modelled: Services, model: ScriptedModel, verb: str, lapsed: str, first: str
+) -> None:
+    """Whether it had a successor or not, in either order, and whatever it lapsed by."""
+    model.script = script(nothing, ending)
+    await tell(modelled, "first", MEAT, day=0)
+    before = await with_words(modelled, MEAT)
+    await tell(modelled, "ended", f"{verb}: {MEAT}", day=1)
+    assert (await with_words(modelled, MEAT)).HasField("valid_to")
+    if lapsed == "by hand":
+        await forget(modelled, before.id)
+    else:
+        await take_back(modelled, conversation_id="first")
+    if first == "restored":
+        back = await restore(modelled, before.id)
+        assert back.HasField("valid_to")
+        assert back.status != before.status
+    await take_back(modelled, conversation_id="ended")
+    after = await restore(modelled, before.id)
+    assert after.status == before.status
+    assert after.importance == before.importance
     assert not after.superseded_by
     assert not after.HasField("valid_to")

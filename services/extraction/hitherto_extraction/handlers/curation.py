@@ -28,6 +28,7 @@ from hitherto_extraction.pipeline.embedding_charges import (
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.jobs import JobSignals
+from hitherto_extraction.rollback.restoring import restore
 from hitherto_extraction.storage import editing
 from hitherto_shared.convert import EnumWords, memory_message
 from hitherto_shared.database.pool import Database
@@ -211,9 +212,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         call = self.answering.admit(checks, user_id, sent)
         made, token = await self._change(
             call,
-            lambda user: statuses.restore(
-                user, memory_id, reason=reason, actor=call.principal.subject
-            ),
+            lambda user: restore(user, memory_id, reason=reason, actor=call.principal.subject),
             context,
             database=self.removal,
         )

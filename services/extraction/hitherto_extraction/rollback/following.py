@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from hitherto_extraction.rollback.histories import MemoryHistory
-from hitherto_extraction.rollback.replay import replacements
+from hitherto_extraction.rollback.rebuilt import replacements
 from hitherto_extraction.storage import editing, memories, statements
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.statements import NewStatement

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.rollback.replay import replacements, replay, stating, stays_hidden
+from hitherto_extraction.rollback.rebuilt import replacements
+from hitherto_extraction.rollback.replay import replay, stating
 from hitherto_extraction.storage import editing, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
@@ -66,32 +67,28 @@ class Gone:
 
     def rebuilt(self, history: MemoryHistory) -> dict[str, Any] | None:
         """The fields of a memory; None if nothing states it any more."""
+        fields = self._replayed(history)
+        return fields if fields["content"] else None
+
+    def find(self, histories: Mapping[UUID, MemoryHistory]) -> set[UUID]:
+        """Find those among these memories that nothing states; returns them."""
+        fields = {m: self._replayed(each) for m, each in histories.items()}
+        found = {m for m, each in fields.items() if not each["content"]}
+        self.every |= found
+        self.hidden |= {m for m in found if fields[m]["status"] == "forgotten"}
+        return found
+
+    def _replayed(self, history: MemoryHistory) -> dict[str, Any]:
         return replay(
             history.versions,
             history.statements,
             skipped=history.skipped,
+            restored=history.restored,
             stating=history.stating,
             asked=history.asked,
             gone=self.every,
             hidden=self.hidden,
         )
-
-    def find(self, histories: Mapping[UUID, MemoryHistory]) -> set[UUID]:
-        """Find those among these memories that nothing states; returns them."""
-        found = {m for m, each in histories.items() if self.rebuilt(each) is None}
-        self.every |= found
-        self.hidden |= {
-            m
-            for m in found
-            if stays_hidden(
-                histories[m].versions,
-                histories[m].statements,
-                skipped=histories[m].skipped,
-                stating=histories[m].stating,
-                asked=histories[m].asked,
-            )
-        }
-        return found
 
     async def find_earlier(self, user: UserRows, histories: Mapping[UUID, MemoryHistory]) -> None:
         """Find what closes or holds back these memories and was removed by earlier roll-backs."""

@@ -14,7 +14,7 @@ from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.following import name_newer
 from hitherto_extraction.rollback.histories import Gone, MemoryHistory, read_histories
 from hitherto_extraction.rollback.otherwise import clear_doubts, confirmed_otherwise
-from hitherto_extraction.rollback.replay import FIELDS
+from hitherto_extraction.rollback.rebuilt import FIELDS
 from hitherto_extraction.storage import (
     editing,
     ledger,
