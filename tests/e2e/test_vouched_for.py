@@ -16,6 +16,7 @@ from tests.e2e.curating import forget, restore, save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import shown
 from tests.e2e.merging import merged_memory
+from tests.e2e.methods import ask
 from tests.e2e.reconciling import COMMUTE, nothing, script, settled, with_words
 from tests.e2e.test_hands_hold import BAKES, HABITS, baked, merge_habits, tell
 from tests.e2e.test_requests_hold import MEAT, VEGETARIAN, join, learning, told
@@ -150,3 +151,56 @@ async def test_row_72_what_is_restored_is_as_before_an_end_that_is_taken_back(
     assert after.importance == before.importance
     assert not after.superseded_by
     assert not after.HasField("valid_to")
+
+
+def naming(request: ChatRequest) -> Mapping[str, Any]:
+    """Learn each message word for word; `/` parts it from the person that it mentions."""
+    (said,) = request.messages
+    words, _, person = said.content.rstrip("!").partition(" / ")
+    entities = [{"name": person, "type": "person"}]
+    return {"new_memories": [new_memory(words, [said.local_id], entities=entities)]}
+
+
+async def test_row_72_what_is_restored_names_whom_and_where_it_did(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Also once somebody else has repeated it, and is taken back."""
+    model.script = script(nothing, naming)
+    await tell(modelled, "first", f"{MEAT} / Lan", day=0)
+    held = await with_words(modelled, MEAT)
+    for said_again in (False, True):
+        await take_back(modelled, conversation_id="again" if said_again else "first")
+        if not said_again:
+            assert not (await ask(modelled, "SearchMemories", entity="Lan")).results
+            await restore(modelled, held.id)
+        found = await ask(modelled, "SearchMemories", entity="Lan")
+        assert [each.memory.id for each in found.results] == [held.id]
+        told = found.results[0].memory
+        assert (list(told.entities), told.conversation_id) == (["Lan"], "first")
+        if not said_again:
+            await tell(modelled, "again", f"{MEAT}! / Huy", day=1)
+            again = await with_words(modelled, MEAT)
+            assert list(again.entities) == ["Huy", "Lan"]
+
+
+async def test_row_72_messages_that_somebody_vouched_for_stay_with_a_part_that_is_repeated(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """By the same conversation, after the part was joined to another memory."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "meat", MEAT, day=0)
+    held = await with_words(modelled, MEAT)
+    await take_back(modelled, conversation_id="meat")
+    await restore(modelled, held.id)
+    await save(modelled, VEGETARIAN)
+    await settled(modelled)
+    await join(modelled, model, VEGETARIAN, MEAT, COMMUTE)
+    before = await with_words(modelled, VEGETARIAN)
+    model.script = script(nothing, learning)
+    await tell(modelled, "meat", f"{MEAT}!", day=1)
+    assert len((await with_words(modelled, VEGETARIAN)).sources) == 2
+    await take_back(modelled, conversation_id="meat")
+    for words in (VEGETARIAN, MEAT):
+        after = await with_words(modelled, words)
+        assert [each.message_id for each in after.sources] == ["meat-0"]
+    assert list(before.sources) == list((await with_words(modelled, VEGETARIAN)).sources)

@@ -50,6 +50,26 @@ class MemoryHistory:
         """Versions by which somebody restored it when nothing stated it: they state it."""
         return stating(self.versions, self.statements, self.rolled_back, self.restored)
 
+    @property
+    def vouched_since(self) -> datetime | None:
+        """When somebody last restored it when nothing stated it, if ever."""
+        return max((v.at for v in self.versions if v.version in self.stating), default=None)
+
+    @property
+    def standing(self) -> list[StoredStatement]:
+        """What of all that was said counts, by itself or since somebody vouched for it."""
+        since = self.vouched_since
+        return [
+            each
+            for each in self.statements
+            if not each.taken or (since and each.taken_at and each.taken_at <= since)
+        ]
+
+    @property
+    def lost_names(self) -> set[tuple[str, str]]:
+        """The entities that only statements mention which no longer count, by name and type."""
+        return _names(self.statements) - _names(self.standing)
+
 
 @dataclass(slots=True)
 class Gone:
@@ -112,9 +132,9 @@ async def vouched_for(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID
     made = await storage.made_by(user, sorted(memory_ids))
     restored = [memory_id for memory_id, versions in made["restored"].items() if versions]
     return {
-        memory_id: max(v.at for v in each.versions if v.version in each.stating)
+        memory_id: since
         for memory_id, each in (await read_histories(user, restored)).items()
-        if each.stating
+        if (since := each.vouched_since) is not None
     }
 
 
@@ -151,6 +171,10 @@ def _named_by(histories: Iterable[MemoryHistory]) -> set[UUID]:
         ends = (version.fields["superseded_by"] for version in each.versions)
         named.update(by for by in ends if by is not None)
     return named
+
+
+def _names(said: Iterable[StoredStatement]) -> set[tuple[str, str]]:
+    return {(name, kind) for each in said for name, kind in each.said.get("entities", ())}
 
 
 def _is_forgotten(held: EditableMemory) -> bool:

@@ -75,7 +75,7 @@ class Rebuilding:
         rebuilt: dict[UUID, EditableMemory] = {}
         at = await users.database_now(self.user.connection)
         for memory_id, each in histories.items():
-            after = rebuilt[memory_id] = self._after(each)
+            after = rebuilt[memory_id] = without_what_is_gone(each, self.gone)
             event = await self._write(each, after, at)
             if event is not None:
                 events.append(event)
@@ -124,28 +124,6 @@ class Rebuilding:
         ]
         if back:
             counts["sources_removed"] += await storage.drop_taken_back(self.user, back)
-
-    def _after(self, history: MemoryHistory) -> EditableMemory:
-        """A memory as it is without the source."""
-        fields = self.gone.rebuilt(history)
-        if fields is None:
-            joined = history.held.memory.memory_id in self.gone.joined
-            return history.held if joined else _forgotten(history.held)
-        waits = fields["status"] == "quarantined"
-        challenged = self._challenged(history) if waits else ()
-        lost = self.gone.every | _unlinked(history.statements)
-        return _as_rebuilt(history.held, fields, challenged, lost)
-
-    def _challenged(self, history: MemoryHistory) -> list[UUID]:
-        """What a memory in quarantine still challenges."""
-        named = [
-            UUID(each)
-            for statement in history.statements
-            if not statement.taken
-            for each in statement.said.get("challenges", ())
-        ]
-        every = dict.fromkeys([*named, *history.held.challenges])
-        return [each for each in every if each not in self.gone.every]
 
     async def _read_all(self, touched: Collection[UUID]) -> dict[UUID, MemoryHistory]:
         """The histories of memories, and of those that were closed or held back by what is gone.
@@ -272,16 +250,37 @@ class Rebuilding:
     async def _unmention(self, history: MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.
 
-        Returns the entities concerned.
+        What nothing states any more keeps them: it is told to nobody, unless somebody restores it
+        as it was. Returns the entities concerned.
         """
-        names: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
-        for each in history.statements:
-            for name, kind in each.said.get("entities", ()):
-                names[each.taken][name, kind] = None
-        lost = [name for name in names[True] if name not in names[False]]
-        if not lost:
+        memory_id, lost = history.held.memory.memory_id, history.lost_names
+        if memory_id in self.gone.every or not lost:
             return []
-        return await storage.unmention(self.user, history.held.memory.memory_id, lost)
+        return await storage.unmention(self.user, memory_id, sorted(lost))
+
+
+def without_what_is_gone(history: MemoryHistory, gone: Gone) -> EditableMemory:
+    """A memory as what is left of its history makes it."""
+    fields = gone.rebuilt(history)
+    if fields is None:
+        joined = history.held.memory.memory_id in gone.joined
+        return history.held if joined else _forgotten(history.held)
+    waits = fields["status"] == "quarantined"
+    challenged = _challenged(history, gone) if waits else ()
+    lost = gone.every | _unlinked(history.statements)
+    return _as_rebuilt(history.held, fields, challenged, lost)
+
+
+def _challenged(history: MemoryHistory, gone: Gone) -> list[UUID]:
+    """What a memory in quarantine still challenges."""
+    named = [
+        UUID(each)
+        for statement in history.statements
+        if not statement.taken
+        for each in statement.said.get("challenges", ())
+    ]
+    every = dict.fromkeys([*named, *history.held.challenges])
+    return [each for each in every if each not in gone.every]
 
 
 def _unlinked(said: Iterable[StoredStatement]) -> set[UUID]:
@@ -310,7 +309,7 @@ def _moved(histories: Iterable[MemoryHistory]) -> dict[UUID, str | None]:
     """The memories whose conversation states them no longer, and the first that does."""
     moved = {}
     for each in histories:
-        left = [s.conversation_id for s in each.statements if s.action == "said" and not s.taken]
+        left = [s.conversation_id for s in each.standing if s.action == "said"]
         memory = each.held.memory
         if left and memory.conversation_id is not None and memory.conversation_id not in left:
             moved[memory.memory_id] = left[0]

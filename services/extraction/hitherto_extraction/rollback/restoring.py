@@ -15,7 +15,8 @@ from hitherto_extraction.curation import statuses
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhile
 from hitherto_extraction.rollback.histories import Gone, read_histories
-from hitherto_extraction.rollback.rebuilt import ENDING, FIELDS, LAPSED
+from hitherto_extraction.rollback.memories import without_what_is_gone
+from hitherto_extraction.rollback.rebuilt import FIELDS, LAPSED
 from hitherto_extraction.storage import editing, memories, reconciliation, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
@@ -47,7 +48,8 @@ async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -
         after = held.changed(expires_at=None)
         await statuses.write(user, held, after, "restored", reasons, actor)
     elif await _is_joined(user, before):
-        return await _part(user, held, reasons, at=at, actor=actor)
+        await _part(user, held, reasons, at=at, actor=actor)
+        return (await editing.read_one(user, memory_id)).memory
     elif before.status in LAPSED - {"superseded"}:
         await _bring_back(user, held, reasons, at=at, actor=actor)
     else:
@@ -65,44 +67,55 @@ async def _bring_back(
     """Let a memory be as it was before it lapsed."""
     memory_id = held.memory.memory_id
     was = await editing.before_it_lapsed(user, memory_id)
-    after = await _without_what_is_gone(
-        user, held, held.changed(status=was.status, superseded_by=was.superseded_by), at
+    after = held.changed(
+        status=was.status,
+        superseded_by=was.superseded_by,
+        expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
-    if after.memory.superseded_by is not None:
-        await memories.add_superseded(user, memory_id, by=after.memory.superseded_by)
-    expires_at = was.expires_at if was.expires_at and was.expires_at > at else None
     dropped = 0
     if held.memory.status == "forgotten":
         dropped = await storage.drop_taken_back(user, [memory_id])
-    after = after.changed(expires_at=expires_at)
-    await statuses.write(user, held, after, "restored", reasons, actor)
-    if dropped:
+    after = await _write(user, held, after, reasons, at=at, actor=actor)
+    if after.memory.superseded_by is not None:
+        await memories.add_superseded(user, memory_id, by=after.memory.superseded_by)
+    if dropped or after.indexed_text != held.indexed_text:
         # Nor is it found by the words of those messages.
         await reindex(user, [memory_id])
         await storage.embed_anew(user, [memory_id])
 
 
-async def _without_what_is_gone(
-    user: UserRows, held: EditableMemory, after: EditableMemory, at: datetime
+async def _write(
+    user: UserRows,
+    held: EditableMemory,
+    after: EditableMemory,
+    reasons: tuple[str, str],
+    *,
+    at: datetime,
+    actor: str,
 ) -> EditableMemory:
-    """What is to be the next version of a memory, without ends that were taken back."""
-    memory = after.memory
-    history = (await read_histories(user, [memory.memory_id]))[memory.memory_id]
-    fields = {"said_at": after.said_at, **fields_of(memory)}
-    number = held.memory.version + 1
+    """Write the next version of a memory, without what was taken back while it had lapsed."""
+    memory_id, number = held.memory.memory_id, held.memory.version + 1
+    history = (await read_histories(user, [memory_id]))[memory_id]
+    fields = {"said_at": after.said_at, **fields_of(after.memory)}
     made = StoredVersion(number, None, at, {name: fields[name] for name in FIELDS})
     history = replace(
         history,
+        held=after,
         versions=[*history.versions, made],
         restored=history.restored | {number},
     )
     gone = Gone()
-    await gone.find_earlier(user, {memory.memory_id: history})
-    rebuilt = gone.rebuilt(history)
-    assert rebuilt is not None
-    if (by := rebuilt["superseded_by"]) is not None and not await editing.read(user, [by]):
-        rebuilt["superseded_by"] = None
-    return after.changed(**{name: rebuilt[name] for name in (*ENDING, "importance")})
+    await gone.find_earlier(user, {memory_id: history})
+    if gone.every or any(each.taken for each in history.statements):
+        after = without_what_is_gone(history, gone)
+        by = after.memory.superseded_by
+        if by is not None and not await editing.read(user, [by]):
+            # It was deleted.
+            after = after.changed(superseded_by=None)
+    if history.lost_names:
+        await storage.unmention(user, memory_id, sorted(history.lost_names))
+    await statuses.write(user, held, after, "restored", reasons, actor)
+    return after
 
 
 async def _is_joined(user: UserRows, memory: Memory) -> bool:
@@ -115,19 +128,16 @@ async def _is_joined(user: UserRows, memory: Memory) -> bool:
 
 async def _part(
     user: UserRows, held: EditableMemory, reasons: tuple[str, str], *, at: datetime, actor: str
-) -> Memory:
+) -> None:
     """Let a joined memory stand for itself again; no reconciliation joins the two once more."""
     memory_id, by = held.memory.memory_id, held.memory.superseded_by
     assert by is not None
     was = await editing.before_it_lapsed(user, memory_id, lapsed=sorted(LAPSED))
     await memories.remove_superseded(user, memory_id, by=by)
     await reconciliation.part_sources(user, [memory_id])
-    after = await _without_what_is_gone(
-        user, held, held.changed(status=was.status, superseded_by=None, doubt=was.doubt), at
-    )
-    parted = await statuses.write(user, held, after, "restored", reasons, actor)
+    after = held.changed(status=was.status, superseded_by=None, doubt=was.doubt)
+    await _write(user, held, after, reasons, at=at, actor=actor)
     await memories.confirm_anew(user, [by])
-    return parted
 
 
 def _remedy(memory: Memory) -> str:
