@@ -254,33 +254,30 @@ async def _but_for_hands(user: UserRows, taught: _SourceEffects) -> _SourceEffec
     """What a source taught, but for what somebody has vouched for since.
 
     Who restores a memory that nothing states any more vouches for its messages, also where another
-    memory stands for it. Of the source only counts what it has said about it since.
+    memory stands for it. Of the source only counts what it has said since, about it or what it
+    stands for.
     """
     written = await storage.written_by(user, taught.job_ids)
     found = {*taught.stated, *taught.named, *written, *taught.said_of}
     vouched = await vouched_for(user, found)
-    times = defaultdict[UUID, list[datetime]](list)
-    again = defaultdict[UUID, set[UUID]](set)
+    # When it touched each of them, and by which job it said so.
+    since = defaultdict[UUID, list[tuple[datetime, UUID | None]]](list)
     for memory_id, versions in written.items():
-        times[memory_id] += versions
+        since[memory_id] += [(at, None) for at in versions]
     for each in taught.statements:
-        if each.memory_id is None:
-            continue
-        times[each.memory_id].append(each.recorded_at)
-        since = vouched.get(each.memory_id)
-        if since is not None and each.recorded_at > since and each.job_id is not None:
-            again[each.memory_id].add(each.job_id)
-    for memory_id, at in vouched.items():
-        times[memory_id] = [each for each in times[memory_id] if each > at]
-    begins = {memory_id: min(each) for memory_id, each in times.items() if each}
-    job_ids = {job_id for of in again.values() for job_id in of}
-    read = {job_id: await _messages_of_job(user, job_id) for job_id in job_ids}
-    anew = {m: [each for job_id in of for each in read[job_id]] for m, of in again.items()}
-    kept = set(vouched)
-    for memory_id in (taught.stated.keys() - kept) & await superseded.above(user, kept):
-        parts = set(await superseded.standing_for(user, [memory_id]))
-        if parts & vouched.keys() and parts.isdisjoint(begins):
-            kept.add(memory_id)
+        if each.memory_id is not None:
+            since[each.memory_id].append((each.recorded_at, each.job_id))
+    for memory_id, begin in vouched.items():
+        since[memory_id] = [(at, job_id) for at, job_id in since[memory_id] if at > begin]
+    begins = {memory_id: min(at for at, _ in each) for memory_id, each in since.items() if each}
+    kept = vouched.keys() | (taught.stated.keys() & await superseded.above(user, vouched))
+    anew = {}
+    for memory_id in kept:
+        parts = set(await superseded.standing_for(user, [memory_id])) & begins.keys()
+        if parts:
+            begins.setdefault(memory_id, min(begins[each] for each in parts))
+            again = {job_id for each in parts for _, job_id in since[each] if job_id is not None}
+            anew[memory_id] = [m for job_id in again for m in await _messages_of_job(user, job_id)]
     stated = {m: alone for m, alone in taught.stated.items() if m not in kept}
     named = [m for m in taught.named if m not in kept]
     return replace(
