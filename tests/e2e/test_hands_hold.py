@@ -11,13 +11,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.e2e.conftest import Services
-from tests.e2e.curating import forget, restore, save, update
+from tests.e2e.curating import REJECT, forget, restore, review, save, update
 from tests.e2e.learning import learn, memories, rows, talk
 from tests.e2e.merging import STYLE, all_into, consolidate, merged_memory
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import COMMUTE, nothing, script, settled, with_words
 from tests.e2e.sealing import ENCRYPTING
+from tests.e2e.test_one_act import correct
 from tests.e2e.test_requests_hold import (
     MEAT,
     NONE,
@@ -322,3 +323,41 @@ async def test_row_72_what_is_said_again_has_nothing_of_a_source_that_is_gone_be
     assert [each.conversation_id for each in held.sources] == ["later"]
     await take_back(modelled, conversation_id="later")
     assert await told(modelled) == set()
+
+
+async def test_row_10_clearing_changes_nothing_that_a_review_rejected(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """That was a request to forget it too."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    claim = talk(("assistant", f"No longer: {MEAT}"), conversation="claim", at=NOON)
+    await learn(modelled, claim)
+    claimed = await with_words(modelled, "Ana has changed")
+    rejected = await review(modelled, claimed.id, REJECT)
+    assert (await ask(modelled, "ClearMemories")).counts["memories"] == 1
+    assert (await forget(modelled, claimed.id)).version == rejected.version
+
+
+@pytest.mark.parametrize("by", ["a join", "a correction"])
+async def test_row_72_what_is_said_again_has_nothing_that_it_had_by(
+    modelled: Services, model: ScriptedModel, by: str
+) -> None:
+    """A forgotten memory has the sources of what was joined to it, or of what was corrected."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    held = await with_words(modelled, MEAT)
+    if by == "a join":
+        await tell(modelled, "other", VEGETARIAN, day=1)
+        await join(modelled, model, VEGETARIAN, MEAT, COMMUTE)
+        model.script = script(nothing, learning)
+        await forget(modelled, (await with_words(modelled, VEGETARIAN)).id)
+    else:
+        await correct(modelled, held.id, VEGETARIAN, carry_along=True)
+    words = VEGETARIAN if by == "a join" else MEAT
+    forgotten = await with_words(modelled, words)
+    assert "first" in {each.conversation_id for each in forgotten.sources}
+    await take_back(modelled, conversation_id="first")
+    await learn(modelled, talk(words, conversation="later", at=datetime.now(UTC)))
+    (again,) = [each for each in await memories(modelled) if each.content == words]
+    assert "first" not in {each.conversation_id for each in again.sources}

@@ -15,7 +15,7 @@ from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import (
     editing,
-    known_memories,
+    forgettings,
     ledger,
     memories,
     mentions,
@@ -43,7 +43,7 @@ async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) ->
     """
     held = await read(user, memory_id)
     if held.memory.status == "forgotten":
-        made = await known_memories.forgettings(user, [memory_id])
+        made = await forgettings.read(user, [memory_id])
         if made[memory_id].by_hand:
             return held.memory
     return await forget_held(user, held, (reason, "forgotten by hand"), actor=actor)

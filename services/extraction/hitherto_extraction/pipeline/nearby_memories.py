@@ -11,7 +11,7 @@ from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.reply_vectors import Vectors
-from hitherto_extraction.storage import known_memories, mentions, superseded
+from hitherto_extraction.storage import forgettings, known_memories, mentions, superseded
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_shared.database.together import together
@@ -66,7 +66,7 @@ async def look_around(
     known |= await known_memories.read_known(user, list(unread))
     successors = await _successors(user, known)
     forgotten = [each.memory_id for each in known.values() if each.status == "forgotten"]
-    for memory_id, made in (await known_memories.forgettings(user, forgotten)).items():
+    for memory_id, made in (await forgettings.read(user, forgotten)).items():
         known[memory_id] = replace(
             known[memory_id],
             forgotten_at=made.at,

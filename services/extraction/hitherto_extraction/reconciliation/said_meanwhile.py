@@ -18,6 +18,7 @@ from hitherto_extraction.reconciliation.reply import Proposals, SameItem
 from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
 from hitherto_extraction.reconciliation.writing import write_settlement
 from hitherto_extraction.storage import (
+    forgettings,
     known_memories,
     reconciliation,
     rollback,
@@ -71,7 +72,7 @@ async def keep_forgotten(
     """
     found = await _in_same_words(user, changed)
     heads = await superseded.successors(user, {other.memory_id for _, other in found})
-    made = await known_memories.forgettings(
+    made = await forgettings.read(
         user, sorted({*heads.values(), *(other.memory_id for _, other in found)})
     )
     asked_at = {m: each.at for m, each in made.items() if each.taken_back_from is None}

@@ -186,12 +186,14 @@ FROM memory_versions AS v
 WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
   AND v.memory_id = :m.memory_id AND v.status <> 'forgotten';
 
--- @is_forgotten_by_hand(m): whether somebody forgot a memory by hand since it was last told.
+-- @is_forgotten_by_hand(m): whether somebody forgot a memory by hand since it was last told, also by
+-- rejecting it in a review.
 EXISTS (
     SELECT FROM history AS h
     WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
       AND h.memory_id = :m.memory_id AND h.subject = 'memory'
-      AND h.action = 'forgotten' AND h.job_id IS NULL AND h.version > @last_told(:m));
+      AND h.action IN ('forgotten', 'rejected') AND h.job_id IS NULL
+      AND h.version > @last_told(:m));
 
 -- @restored_at(m): when somebody last restored a memory by hand. Who says it again, also by saving it,
 -- makes a statement, which can be taken back.
