@@ -246,6 +246,46 @@ class TestOnce:
         assert rest["conversations"] == 1
         assert await clear(services, key="k", conversations=True) == rest
 
+    async def test_one_that_is_cut_off_takes_what_there_was(
+        self, modelled: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nothing that was saved, said, set or restored before the same key came again."""
+        monkeypatch.setattr(clearing, "BATCH", 3)
+        kept, again, *_ = [(await save(modelled, f"Ana plays no. {n}")).memory for n in range(6)]
+        await change_profile(modelled, summary="Before")
+        await learn(modelled, talk("canary:before", conversation="c0", at=NOON))
+        await learn(modelled, talk("canary:late", conversation="c2", at=NOON))
+        real, calls = clearing._forget, 0
+
+        async def breaking(*args: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
+            return await real(*args)
+
+        monkeypatch.setattr(clearing, "_forget", breaking)
+        everything = {"profile": True, "conversations": True, "key": "k"}
+        with pytest.raises(grpc.aio.AioRpcError):
+            await clear(modelled, **everything)
+        assert statuses(tenant_conninfo)["forgotten"] == clearing.BATCH
+        new = (await save(modelled, "The user plays the cello")).memory
+        await restore(modelled, kept.id)
+        assert (await save(modelled, again.content)).memory.id == again.id
+        await change_profile(modelled, summary="Afterwards")
+        await learn(modelled, talk("canary:after", conversation="c1", at=datetime.now(UTC)))
+        await append(modelled, "canary:waits", 1, conversation="c3")
+        await clear(modelled, **everything)
+        told = await memories(modelled)
+        (after,) = [each for each in told if "after" in each.content]
+        assert {each.id for each in told} == {new.id, kept.id, again.id, after.id}
+        assert (await ask(modelled, "GetProfile")).profile.summary == "Afterwards"
+        found = await ask(modelled, "ListConversations")
+        assert {each.conversation_id for each in found.conversations} == {"c1", "c3"}
+        assert (await end(modelled, "c3")).state == job_pb2.JOB_STATE_SUCCEEDED
+        refusal = await refusal_of(clear(modelled, key="k"))
+        assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
+
 
 class TestNothingInFlightComesBack:
     async def test_h1_what_waits(

@@ -1,11 +1,12 @@
 """Clears the memory of a user (H1): everything becomes FORGOTTEN, in bounded steps.
 
 The first step stops learning: earlier messages can no longer become memories, whichever job is
-processing them. Then memories are forgotten batch by batch and conversations deleted one by one,
-each in a transaction of its own, a long one in several, so that other writers of the user wait for
-one step only. The last step sweeps the words of all conversations out of the keyword index, where
-no read finds them any more, and stores the idempotency key. An interrupted call leaves what it has
-done; a repeated call continues with the rest, and the service sweeps the words.
+processing them. It also empties the profile and the working memory. Then memories are forgotten
+batch by batch and conversations deleted one by one, each in a transaction of its own, a long one in
+several, so that other writers of the user wait for one step only. The last step sweeps the words of
+all conversations out of the keyword index, where no read finds them any more, and stores the
+idempotency key. An interrupted call leaves what it has done, and the service sweeps the words. A
+call that repeats its key continues with the rest of what there was when the first one began.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -27,7 +28,7 @@ from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import clearing, profiles, reindexing, users
 from hitherto_extraction.storage import doubts as doubts_storage
-from hitherto_extraction.storage.idempotency import Identity
+from hitherto_extraction.storage.idempotency import Identity, take
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
@@ -55,10 +56,14 @@ class ClearRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """The extent of the call: the time at which it began, and the conversations at that time."""
+    """The extent of the call: the time at which it began, and the conversations at that time.
+
+    `emptied`: the number of profiles that its first step emptied.
+    """
 
     before: datetime
     conversations: Sequence[str]
+    emptied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +92,15 @@ class Clearing:
             return ends - asyncio.get_running_loop().time()
 
         counts = Counter[str]()
-        extent = await self.write.transact(
-            lambda connection: self._begin(connection, identity, wanted), timeout=left()
-        )
+
+        async def begin() -> _Extent | None:
+            return await self.removal.transact(
+                lambda connection: _begin(connection, identity, wanted), timeout=left()
+            )
+
+        extent = await with_keys(self.keys, [wanted.scope], begin)
         if extent is not None:
+            counts["profiles"] = extent.emptied
             last: UUID | None = None
             while done := await self.write.transact(
                 lambda connection: _forget(
@@ -132,24 +142,41 @@ class Clearing:
 
         return await with_keys(self.keys, [wanted.scope], finish)
 
-    async def _begin(
-        self, connection: Connection, identity: Identity | None, wanted: ClearRequest
-    ) -> _Extent | None:
-        """Stop learning and determine the extent; None if the key has been used."""
-        if await first_ids(connection, identity) is not None:
-            return None
-        user = connection.of(wanted.scope)
-        await users.enter_alone(user)
-        # No accepted message is left for a later job, nor for one that is run again.
-        backlog = await clearing.lock_backlog(user)
-        await cancelling.own_backlog(user, backlog, max_attempts=1)
-        await clearing.pass_backlog(user)
-        await cancelling.cancel_learning(user)
-        await announce(connection, "queued")
-        return _Extent(
-            await users.database_now(connection),
-            await clearing.find_conversations(user) if wanted.conversations else (),
-        )
+
+async def _begin(
+    connection: Connection, identity: Identity | None, wanted: ClearRequest
+) -> _Extent | None:
+    """Stop learning and determine the extent; None if the key has been used."""
+    if await first_ids(connection, identity) is not None:
+        return None
+    user = connection.of(wanted.scope)
+    await users.enter_alone(user)
+    before = await users.database_now(connection)
+    begun = None if identity is None else replace(identity, rpc=f"{identity.rpc}/begun")
+    first = await first_ids(connection, begun)
+    emptied = 0
+    if first is not None:
+        before = datetime.fromisoformat(first[0])
+    else:
+        emptied = await _stop(user, wanted)
+        if begun is not None:
+            named = {"user_ids": [wanted.scope.user_id], "resource_ids": [before.isoformat()]}
+            await take(connection, begun, **named)
+    names = await clearing.find_conversations(user, before) if wanted.conversations else ()
+    return _Extent(before, names, emptied)
+
+
+async def _stop(user: UserRows, wanted: ClearRequest) -> int:
+    """Stop learning, and empty what is emptied at once; returns the number of emptied profiles."""
+    # No accepted message is left for a later job, nor for one that is run again.
+    backlog = await clearing.lock_backlog(user)
+    await cancelling.own_backlog(user, backlog, max_attempts=1)
+    await clearing.pass_backlog(user)
+    await cancelling.cancel_learning(user)
+    await announce(user.connection, "queued")
+    if wanted.conversations:
+        await clearing.drop_working_memory(user)
+    return await _empty_profile(user, wanted.actor) if wanted.profile else 0
 
 
 async def shorten(
@@ -210,16 +237,12 @@ async def _finish(user: UserRows, wanted: ClearRequest, counts: Counter[str]) ->
     await users.enter_alone(user)
     await clearing.drop_groups(user)
     await doubts.follow(user, await doubts_storage.in_doubt(user), actor=wanted.actor)
-    emptied = 0
-    if wanted.profile:
-        emptied = await _empty_profile(user, wanted.actor)
     if wanted.conversations:
-        await clearing.drop_working_memory(user)
         # Once for all conversations: it reads the index of the whole user.
         await reindexing.sweep_postings(user)
     return {
         "memories": counts["memories"],
-        "profiles": emptied,
+        "profiles": counts["profiles"],
         "conversations": counts["conversations"],
         "messages": counts["messages"],
     }

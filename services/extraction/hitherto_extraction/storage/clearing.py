@@ -27,13 +27,20 @@ UPDATE conversations SET watermark = last_message_no
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND watermark < last_message_no
 """
 
-# Also what a conversation or a roll-back has forgotten: if that is taken back, it stays so.
+# Also what a conversation or a roll-back has forgotten: if that is taken back, it stays so. Not
+# what somebody has said or restored since the call began, which may have been repeated.
 _NEXT = """
 SELECT m.memory_id, m.version, m.status
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.created_at <= %(before)s
   AND (%(after)s::uuid IS NULL OR m.memory_id > %(after)s)
   AND (m.status <> 'forgotten' OR NOT @is_forgotten_by_hand(m))
+  AND NOT EXISTS (
+      SELECT FROM statements AS s
+      WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.memory_id = m.memory_id
+        AND s.action IN ('said', 'updated') AND s.recorded_at > %(before)s
+        AND s.taken_back_at IS NULL)
+  AND @restored_at(m) <= %(before)s
 ORDER BY m.memory_id
 LIMIT %(limit)s
 """
@@ -88,10 +95,14 @@ _CONVERSATIONS = """
 SELECT conversation_id
 FROM (
     SELECT conversation_id FROM conversations
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
     UNION
-    SELECT conversation_id FROM statements
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id IS NOT NULL
+    SELECT s.conversation_id FROM statements AS s
+    WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.recorded_at <= %(before)s
+      AND s.conversation_id IS NOT NULL AND NOT EXISTS (
+          SELECT FROM conversations AS c
+          WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+            AND c.conversation_id = s.conversation_id AND c.created_at > %(before)s)
 ) AS named
 ORDER BY conversation_id COLLATE "C"
 """
@@ -142,9 +153,9 @@ async def forget_some(
     return [(memory_id, status) for memory_id, _, status in found]
 
 
-async def find_conversations(user: UserRows) -> list[str]:
-    """The ids of all conversations of the user."""
-    return await user.fetch_values(_CONVERSATIONS)
+async def find_conversations(user: UserRows, before: datetime) -> list[str]:
+    """The ids of all conversations that the user had at a time."""
+    return await user.fetch_values(_CONVERSATIONS, before=before)
 
 
 async def drop_groups(user: UserRows) -> None:
