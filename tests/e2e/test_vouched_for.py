@@ -204,3 +204,24 @@ async def test_row_72_messages_that_somebody_vouched_for_stay_with_a_part_that_i
         after = await with_words(modelled, words)
         assert [each.message_id for each in after.sources] == ["meat-0"]
     assert list(before.sources) == list((await with_words(modelled, VEGETARIAN)).sources)
+
+
+async def test_row_72_what_is_taken_back_twice_was_taken_back_the_first_time(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A repetition of an original goes with a merge, and again once that was joined to it anew.
+
+    Between the two, somebody restored the merged memory, which nothing stated any more.
+    """
+    await merge_habits(modelled, model)
+    merged = await merged_memory(modelled)
+    await tell(modelled, "again", f"{HABITS[0]}!", day=6)
+    await tell(modelled, "own", BAKES, day=7)
+    await ask(modelled, "UndoConsolidation", memory_id=merged.id)
+    assert await baked(modelled) == {BAKES, *HABITS}
+    await take_back(modelled, conversation_id="own")
+    await restore(modelled, merged.id)
+    await join(modelled, model, BAKES, HABITS[0], COMMUTE)
+    assert await baked(modelled) == {BAKES, *HABITS[1:]}
+    await take_back(modelled, conversation_id="c0")
+    assert await baked(modelled) == {BAKES, *HABITS}
