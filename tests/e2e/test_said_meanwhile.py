@@ -15,7 +15,8 @@ from tests.e2e.curating import forget, restore
 from tests.e2e.learning import ALL_STATUSES, Answering, learn, memories, replies, rows, shown, talk
 from tests.e2e.methods import ask
 from tests.e2e.test_rollback import take_back
-from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change
 from tests.scripted_model.answers import memory as new_memory
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -351,3 +352,27 @@ async def test_row_72_it_may_replace_it_only_while_something_says_so(
     assert list(bern.may_replace) == [oslo.id]
     await take_back(modelled, conversation_id="not Rome")
     assert [list(each.may_replace) for each in await memories(modelled)] == [[], []]
+
+
+async def test_row_72_a_goal_that_was_set_again_is_one_with_it_once_nothing_reached_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """What is taken back had reached it, so that it was a new memory."""
+    goal = "The user wants to keep bees"
+
+    def learning(request: ChatRequest) -> Mapping[str, Any]:
+        (said,) = request.messages
+        if said.content.rstrip("!") == goal:
+            made = new_memory(goal, [said.local_id], type="goal")
+            return {"new_memories": [made]}
+        reached = change(shown(request, "bees"), said.content, said.local_id)
+        return {"achieved_goals": [{**reached, "by": None}]}
+
+    model.script = lambda request: ChatAnswer.of(**learning(request))
+    await tell(modelled, "first", goal, day=0)
+    await tell(modelled, "bad", "I keep bees", day=1)
+    await tell(modelled, "again", f"{goal}!", day=2)
+    assert len(await memories(modelled)) == 2
+    await take_back(modelled, conversation_id="bad")
+    (held,) = await memories(modelled)
+    assert {each.conversation_id for each in held.sources} == {"first", "again"}

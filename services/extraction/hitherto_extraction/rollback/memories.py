@@ -49,7 +49,7 @@ class Rebuilding:
         anew: Its messages that state a memory which somebody restored before that.
         gone: After the run, the memories that nothing states any more,
         changed: those that are not as before, and
-        back: those that are current again.
+        back: those that are current again, or open again.
     """
 
     user: UserRows
@@ -238,8 +238,10 @@ class Rebuilding:
             await reconciliation.part_sources(self.user, parted)
         await memories.confirm_anew(self.user, confirmed_otherwise(histories, rebuilt))
         self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
-        self.back = {m for m, was in before.items() if was not in CURRENT_STATUSES} & {
-            m for m, status in after.items() if status in CURRENT_STATUSES
+        self.back = {
+            m
+            for m, status in after.items()
+            if status in CURRENT_STATUSES and before[m] not in ("active", status)
         }
         # What stood for a memory had its doubt, also one that was cast by what is taken back.
         kept = {each.held.memory.superseded_by for each in histories.values()}
