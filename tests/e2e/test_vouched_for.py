@@ -225,3 +225,28 @@ async def test_row_72_what_is_taken_back_twice_was_taken_back_the_first_time(
     assert await baked(modelled) == {BAKES, *HABITS[1:]}
     await take_back(modelled, conversation_id="c0")
     assert await baked(modelled) == {BAKES, *HABITS}
+
+
+@pytest.mark.parametrize("forgotten", ["by hand", "by a request"])
+async def test_row_72_who_restores_again_vouches_for_nothing_more(
+    modelled: Services, model: ScriptedModel, forgotten: str
+) -> None:
+    """A repetition was taken back while the memory was forgotten once more."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    held = await with_words(modelled, MEAT)
+    await take_back(modelled, conversation_id="first")
+    await restore(modelled, held.id)
+    await tell(modelled, "again", f"{MEAT}!", day=1)
+    if forgotten == "by hand":
+        await forget(modelled, held.id)
+    else:
+        await tell(modelled, "asked", f"Forget: {MEAT}", day=2)
+    await take_back(modelled, conversation_id="again")
+    if forgotten == "by hand":
+        await restore(modelled, held.id)
+    else:
+        await take_back(modelled, conversation_id="asked")
+    after = await with_words(modelled, MEAT)
+    assert await told(modelled) == {MEAT}
+    assert [each.conversation_id for each in after.sources] == ["first"]

@@ -72,16 +72,9 @@ async def _bring_back(
         superseded_by=was.superseded_by,
         expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
-    dropped = 0
-    if held.memory.status == "forgotten":
-        dropped = await storage.drop_taken_back(user, [memory_id])
     after = await _write(user, held, after, reasons, at=at, actor=actor)
     if after.memory.superseded_by is not None:
         await memories.add_superseded(user, memory_id, by=after.memory.superseded_by)
-    if dropped or after.indexed_text != held.indexed_text:
-        # Nor is it found by the words of those messages.
-        await reindex(user, [memory_id])
-        await storage.embed_anew(user, [memory_id])
 
 
 async def _write(
@@ -93,7 +86,10 @@ async def _write(
     at: datetime,
     actor: str,
 ) -> EditableMemory:
-    """Write the next version of a memory, without what was taken back while it had lapsed."""
+    """Write the next version of a memory, without what was taken back while it had lapsed.
+
+    Unless nothing else states it: who restores it vouches for its messages.
+    """
     memory_id, number = held.memory.memory_id, held.memory.version + 1
     history = (await read_histories(user, [memory_id]))[memory_id]
     fields = {"said_at": after.said_at, **fields_of(after.memory)}
@@ -114,7 +110,14 @@ async def _write(
             after = after.changed(superseded_by=None)
     if history.lost_names:
         await storage.unmention(user, memory_id, sorted(history.lost_names))
+    dropped = 0
+    if held.memory.status == "forgotten" and number not in history.stating:
+        dropped = await storage.drop_taken_back(user, [memory_id])
     await statuses.write(user, held, after, "restored", reasons, actor)
+    if dropped or after.indexed_text != held.indexed_text:
+        # Nor is it found by the words of those messages.
+        await reindex(user, [memory_id])
+        await storage.embed_anew(user, [memory_id])
     return after
 
 

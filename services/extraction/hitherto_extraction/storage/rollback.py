@@ -177,8 +177,7 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 """
 
 # Sources of a memory in conversations of which every statement about it or what it stands for was
-# taken back, as long as something else states it. Who restored one of them since vouches for it and
-# for what it stands for.
+# taken back. Who restored one of them since vouches for it and for what it stands for.
 _DROP_TAKEN_BACK = """
 WITH RECURSIVE stated (memory_id, restored_at) AS (
     SELECT m.memory_id, @restored_at(m)
@@ -199,11 +198,6 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.memory_id = 
            AND t.memory_id = stated.memory_id AND t.conversation_id IS NOT NULL
       GROUP BY t.conversation_id
       HAVING bool_and(t.taken_back_at IS NOT NULL AND t.taken_back_at > stated.restored_at))
-  AND EXISTS (
-      SELECT FROM stated
-      JOIN statements AS t ON t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
-           AND t.memory_id = stated.memory_id AND t.action IN ('said', 'updated')
-           AND t.taken_back_at IS NULL)
 """
 
 # Evidence for the present words, if some of it no longer counts.
