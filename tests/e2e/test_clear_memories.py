@@ -265,7 +265,7 @@ class TestOnce:
             return await real(*args)
 
         monkeypatch.setattr(clearing, "_forget", breaking)
-        everything = {"profile": True, "conversations": True, "key": "k"}
+        everything: dict[str, Any] = {"profile": True, "conversations": True, "key": "k"}
         with pytest.raises(grpc.aio.AioRpcError):
             await clear(modelled, **everything)
         assert statuses(tenant_conninfo)["forgotten"] == clearing.BATCH
