@@ -434,6 +434,19 @@ async def test_memories_of_a_kept_context_count_as_told(stage: Stage) -> None:
     await eventually(lambda: rows(stage.conninfo, counts) == [(6,)] * 3, seconds=30)
 
 
+async def test_the_use_of_memories_is_told_where_none_are_searched(stage: Stage) -> None:
+    """D11: a search of messages alone does without what tells it; the list of memories does not."""
+    saved = await save(stage.services, "Ana likes tea")
+    tell(stage.conninfo, "ana", saved.memory.id)
+    asked = retrieval_service_pb2.GetContextRequest(
+        user_id="ana", query="tea", scopes=SCOPES[1:2], count_access=False
+    )
+    await stage.come_back("GetContext", asked)
+    held, plain, _ = await whole_contexts(stage, asked)
+    assert held == plain
+    assert [memory.access_count for memory in held.memories] == [1]
+
+
 async def test_the_room_for_kept_contexts_counts(stage: Stage) -> None:
     """Also of a user of whom little is known."""
     await save(stage.services, "Ana likes tea")

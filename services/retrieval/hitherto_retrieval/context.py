@@ -126,10 +126,11 @@ class ContextBuilder:
     @property
     def user(self) -> UserReadState:
         """The user's switches, once the statements have run."""
-        if self._searching is not None:
-            return self._searching.user
         confirming = self._reads.confirming
-        return self._user.answer if confirming is None else confirming.answer
+        if confirming is not None:
+            # A search that finds no memories does not ask how they were used.
+            return confirming.answer
+        return self._user.answer if self._searching is None else self._searching.user
 
     def nothing_to_read(self) -> None:
         """Note that the user turned out to have no memories, or memory switched off."""
