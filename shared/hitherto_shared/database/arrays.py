@@ -38,7 +38,9 @@ class Integers(list[int]):
 
 
 class Uuids(list[UUID]):
-    """A `uuid[]`."""
+    """A `uuid[]`; one that is sent again and again is not changed, and converted once."""
+
+    binary = b""
 
 
 def records(rows: Sequence[Mapping[str, Any]]) -> Json:
@@ -99,6 +101,13 @@ class _IntegersDumper(_ArrayDumper[int]):
 
 class _UuidsDumper(_ArrayDumper[UUID]):
     oid, element_oid = 2951, 2950
+
+    def dump(self, obj: list[UUID]) -> bytes:
+        """See `psycopg.adapt.Dumper`."""
+        if not isinstance(obj, Uuids):
+            return super().dump(obj)
+        obj.binary = obj.binary or super().dump(obj)
+        return obj.binary
 
     def _elements(self, values: list[UUID]) -> bytes:
         return b"".join([_UUID_SIZE + value.bytes for value in values])

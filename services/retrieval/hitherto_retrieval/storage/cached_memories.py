@@ -30,6 +30,7 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.memory_candidates import candidates_of
 from hitherto_retrieval.storage.standing import Standing, standing_of
+from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Memory
 
 FRESH = timedelta(days=7)
@@ -147,7 +148,7 @@ class CachedMemories:
         self.until = min(ends, default=None)
         self._usage: tuple[bytes, Mapping[bytes, int]] = (b"", {})
         self._last_list: tuple[Any, list[Memory]] = (None, [])
-        self._last_told: tuple[Any, Sequence[UUID] | None] = (None, None)
+        self._last_told: tuple[Any, Uuids | None] = (None, None)
 
     def __len__(self) -> int:
         return len(self._memories)
@@ -234,7 +235,7 @@ class CachedMemories:
 
     def told_of(
         self, *, limit: int, fresh: int, newest_first: bool, doubtful: bool = True
-    ) -> Sequence[UUID] | None:
+    ) -> Uuids | None:
         """The memories whose usage `newest` or `top` looks up.
 
         None if they are so many that the usage of all is read as quickly.
@@ -248,7 +249,7 @@ class CachedMemories:
                 new, others = self._competing(limit, fresh, doubtful)
                 places = new + others
             few = len(places) * _READ_ALONE <= len(self)
-            told = [self._memories[place].memory_id for place in places] if few else None
+            told = Uuids(self._memories[place].memory_id for place in places) if few else None
             self._last_told = given, told
         return self._last_told[1]
 

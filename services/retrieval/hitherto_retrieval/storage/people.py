@@ -176,7 +176,7 @@ def user(
     scope: Scope,
     *,
     with_usage: bool = False,
-    used: Sequence[UUID] | None = None,
+    used: Uuids | None = None,
     named: Sequence[str] | None = None,
 ) -> Statement[UserReadState]:
     """The user's switches and index statistics, and the active model.
@@ -206,8 +206,7 @@ def user(
         )
 
     names = None if named is None else Texts(named)
-    memory_ids = None if used is None else Uuids(used)
-    values = scope.bind(with_usage=with_usage, used=memory_ids, named=names)
+    values = scope.bind(with_usage=with_usage, used=used, named=names)
     return Statement(_USER, values, read)
 
 
