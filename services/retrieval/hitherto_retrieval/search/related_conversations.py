@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from hitherto_retrieval.search.corpora.corpus import Item
@@ -40,8 +41,8 @@ class RelatedConversations:
         *,
         limit: int,
     ) -> None:
-        self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
-        included = {item.candidate.key for item in best if item.candidate.kind == "summary"}
+        about = (item.candidate.key for item in ranked if _is_about(item))
+        self._keys = list(islice(about, limit))
         said_in = [
             item.candidate.conversation_id
             for item in (best if question.for_a_prompt else ())
@@ -49,32 +50,31 @@ class RelatedConversations:
         ]
         self._said_in = list(dict.fromkeys(each for each in said_in if each is not None))
         wanted = dict.fromkeys((*self._keys, *self._said_in))
-        missing = [key for key in wanted if key not in included]
-        self._beside = reads.whole("summary", missing) if missing else None
+        if wanted:
+            included = {item.candidate.key for item in best if item.candidate.kind == "summary"}
+            wanted = {key: None for key in wanted if key not in included}
+        self._beside = reads.whole("summary", list(wanted)) if wanted else None
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
         """Statements to run along with those of the results."""
         return [] if self._beside is None else [self._beside]
 
-    def summaries(self, hits: Sequence[Hit]) -> list[Summary]:
-        """The summaries, best first.
+    def summaries(self, hits: Sequence[Hit]) -> tuple[list[Summary], list[Summary]]:
+        """Those about the question, best first, and those in which messages of a prompt were said.
 
         Call it after `statements` have run and the results are read.
         """
-        found = self._read(hits)
-        return [found[key] for key in self._keys if isinstance(key, str) and key in found]
-
-    def said_in(self, hits: Sequence[Hit]) -> list[Summary]:
-        """The summaries of the conversations in which messages of a prompt were said."""
-        found = self._read(hits)
-        return [found[key] for key in self._said_in if key in found]
-
-    def _read(self, hits: Sequence[Hit]) -> Mapping[str, Summary]:
+        if not (self._keys or self._said_in):
+            return [], []
         items: list[Item] = [hit.item for hit in hits]
         if self._beside is not None:
             items += self._beside.answer.values()
-        return {item.conversation_id: item for item in items if isinstance(item, Summary)}
+        found = {item.conversation_id: item for item in items if isinstance(item, Summary)}
+        return (
+            [found[key] for key in self._keys if isinstance(key, str) and key in found],
+            [found[key] for key in self._said_in if key in found],
+        )
 
 
 def _is_about(item: RankedCandidate) -> bool:

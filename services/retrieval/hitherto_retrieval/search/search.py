@@ -338,13 +338,14 @@ class SearchRun:
             further = enough[wanted : wanted + question.limit]
             hits += await read_results(asking, reads, further, question)
             wanted += question.limit
+        conversations, said_in = about.summaries(hits) if best else ([], [])
         return SearchOutcome(
             hits=hits,
             entities=self._lookup.entities,
             scored=len(candidates),
             nearest=hits if nearest else (),
-            conversations=about.summaries(hits) if best else (),
-            said_in=about.said_in(hits) if best else (),
+            conversations=conversations,
+            said_in=said_in,
             terms=self._lookup.weights("message")
             if question.for_a_prompt and "message" in question.kinds
             else {},
