@@ -268,3 +268,26 @@ def test_row_23_growth_is_seen_before_postgres_counts_it(without_autovacuum: str
             assert found == ("conversations",)
             # It is left alone until it has grown again.
             assert other.execute("SELECT analyse_grown()").fetchone() == (None,)
+
+
+def test_row_23_many_users_are_told_apart_by_a_small_sample(without_autovacuum: str) -> None:
+    """A young store is analysed again and again; the full sample is left to autovacuum."""
+    with psycopg.connect(without_autovacuum, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO users (tenant_id, user_id)"
+            " SELECT 'default', 'user-' || n FROM generate_series(1, 2000) AS n"
+        )
+        connection.execute(
+            "INSERT INTO conversations (tenant_id, user_id, conversation_id)"
+            " SELECT 'default', 'user-' || n % 2000 + 1, 'c' || n"
+            " FROM generate_series(1, 40000) AS n"
+        )
+        while connection.execute("SELECT analyse_grown()").fetchone() != (None,):
+            pass
+        ((users, bounds),) = connection.execute(
+            "SELECT max(n_distinct) FILTER (WHERE attname = 'user_id'),"
+            " max(cardinality(histogram_bounds::text::text[]))"
+            " FROM pg_stats WHERE schemaname = 'hitherto' AND tablename = 'conversations'"
+        ).fetchall()
+    assert 1000 < users < 4000
+    assert bounds <= 11
