@@ -34,7 +34,11 @@ from hitherto_local.starting import (
 )
 from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed, find_running
 from hitherto_shared.config import SharedSettings, describe
-from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from hitherto_shared.database.embedded import (
+    EmbeddedPostgres,
+    EmbeddedPostgresError,
+    default_data_dir,
+)
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.lifeline import arguments
 
@@ -239,6 +243,9 @@ class Up:
             for name in ("retrieval", "extraction")
             if addresses[name] != usual[name]
         ]
+        if self._folder != default_data_dir():
+            # `down` and `keys` find what runs here by it.
+            self._say(f"  export HITHERTO_DATA_DIR={shlex.quote(str(self._folder))}")
         if other:
             self._say(f"  export {' '.join(other)}")
         if credential := self._credential(command):
@@ -256,10 +263,8 @@ class Up:
             return ""
         # The key is made in the database, which the other terminal must find. Its address may
         # contain a password.
-        where = "DATABASE_URL=…"
-        if self._settings.embedded:
-            where = f"HITHERTO_DATA_DIR={shlex.quote(str(self._folder))}"
-        return f"HITHERTO_API_KEY=$({where} {command} keys create --name first)"
+        where = "" if self._settings.embedded else "DATABASE_URL=… "
+        return f"HITHERTO_API_KEY=$({where}{command} keys create --name first)"
 
     def _explain_end(self) -> bool:
         """Say why it ends; False if a part ended by itself."""

@@ -265,6 +265,8 @@ def test_what_it_suggests_works_with_api_keys_and_a_sigkill_ends_all(machine: Ma
         assert done.returncode == 0, done.stderr
         assert "Ana lives in Porto." in done.stdout
         assert keeper(machine).pid == process.pid
+        # It finds what runs here, as `hitherto down` in that terminal does.
+        assert any(line.startswith("  export HITHERTO_DATA_DIR=") for line in typed), typed
     finally:
         process.kill()
         process.communicate(timeout=PATIENCE)
