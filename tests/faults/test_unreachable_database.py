@@ -148,7 +148,7 @@ ELSEWHERE = [
     ("28000", "kein pg_hba.conf-Eintrag für Host »h«, »u«, SSL-Verschlüsselung", LOGIN),
     ("28000", "Rolle »hitherto_read« existiert nicht", UNPREPARED),
     ("3D000", 'データベース"db"は存在しません', NO_DATABASE),
-    ("53300", "desculpe, já existem clientes demais", "no more connections"),
+    ("53300", "desculpe, já existem clientes demais", "CONNECTION LIMIT"),
     ("57P03", "система баз данных запускается", "starting or stopping"),
     ("XX000", "意外なエラー", "SQLSTATE XX000"),
 ]

@@ -36,7 +36,10 @@ _NO_DATABASE = (
     "there is no database of this name: create it, or check the name at the end of the connection "
     "string"
 )
-_FULL = "it accepts no more connections: raise max_connections there, or close other clients"
+_FULL = (
+    "it accepts no more connections: raise max_connections there, or the CONNECTION LIMIT that the "
+    "login or the database has, or close other clients"
+)
 _POOLER = (
     "a connection pooler in front of it refuses the settings of a session: set "
     "HITHERTO_POOLER=transaction; `hitherto-migrate` needs HITHERTO_DIRECT_DATABASE_URL, a "
