@@ -71,6 +71,42 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
     assert "Porto" not in str(history)
 
 
+@pytest.mark.parametrize(("ended", "over"), [(6, False), (7, True)])
+async def test_a_request_to_forget_holds_whatever_else_a_reply_changes(
+    ended: int, over: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    homes = [f"{LEEDS}, at number {number}" for number in range(ended)]
+
+    def leaves(request: ChatRequest) -> dict[str, Any]:
+        known = [shown(request, home) for home in homes]
+        quote = {"source_message_ids": ["m1"], "quote": "forget number 0"}
+        return {
+            "new_memories": [memory(PORTO, ["m1"])],
+            "contradicted_memories": [change(each, "I left Leeds", by=0) for each in known],
+            "forgotten_memories": [{"id": known[0], **quote}],
+        }
+
+    model.script = replies(
+        {
+            "Porto": leaves,
+            "Leeds": lambda _: {"new_memories": [memory(home, ["m1"]) for home in homes]},
+        }
+    )
+    await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5 6", at=MARCH))
+    left = talk(
+        "I left Leeds for Porto, and please forget number 0",
+        conversation="c2",
+        at=MARCH + timedelta(days=1),
+    )
+    result = await learn(modelled, left)
+    held = await by_content(modelled)
+    assert held[homes[0]].status == STATUS.MEMORY_STATUS_FORGOTTEN
+    assert not held[homes[0]].superseded_by
+    assert [each.reason for each in result.refusals] == ["refused_over_cap"] * 6 * over
+    rest = STATUS.MEMORY_STATUS_ACTIVE if over else STATUS.MEMORY_STATUS_CONTRADICTED
+    assert {held[home].status for home in homes[1:]} == {rest}
+
+
 @pytest.mark.parametrize(
     ("sources", "later", "forgets"),
     [

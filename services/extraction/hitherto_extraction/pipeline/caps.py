@@ -1,10 +1,11 @@
 """Limits how much models may change of what is known, whatever their confidence.
 
-Two limits hold for each job: one for what ends (contradictions, achieved goals, requests to forget)
-and one for updates, which end nothing. A third holds for all changes of one user within 24 hours.
-Only those count that would be made, whose evidence was found. A job that exceeds a limit changes
-nothing at all, because a reply that changes half of what is known is wrong as a whole, and a
-selection from it would be random.
+Three limits hold for each job: one for what ends (contradictions, achieved goals), one for updates,
+which end nothing, and one for requests to forget. A fourth holds for all changes of one user within
+24 hours. Only those count that would be made, whose evidence was found. A job that exceeds a limit
+ends and updates nothing at all, because a reply that changes half of what is known is wrong as a
+whole, and a selection from it would be random. What the user asks to forget is forgotten all the
+same: a request does not depend on what else a reply changes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ DAILY_CHANGES = 20
 
 
 def allowed_changes(active_count: int) -> int:
-    """The limit on the endings of a job, and on its updates: a quarter of the active, from 5 to 20.
+    """The limit on each kind of a job's changes: a quarter of the active, from 5 to 20.
 
     Args:
         active_count: The user's active memories before the job.
@@ -29,15 +30,16 @@ def allowed_changes(active_count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes that models have already made: memories closed, and updates."""
+    """Changes that models have already made: memories closed, updates, and memories forgotten."""
 
     closed: int = 0
     updated: int = 0
+    forgotten: int = 0
 
     @property
     def total(self) -> int:
-        """Both together."""
-        return self.closed + self.updated
+        """All together."""
+        return self.closed + self.updated + self.forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,16 @@ class ChangeAllowance:
     day: Changes = Changes()
     daily: int = DAILY_CHANGES
 
-    def refuses(self, endings: int, updates: int = 0) -> str | None:
+    def refuses(self, endings: int, updates: int = 0, requests: int = 0) -> str | None:
         """Why a reply may not make this many changes, as the key of a count; None if it may."""
-        if not endings + updates:
+        if not endings + updates + requests:
             return None
-        most = allowed_changes(self.active_count + self.job.closed)
-        if self.job.closed + endings > most or self.job.updated + updates > most:
+        job, day = self.job, self.day
+        most = allowed_changes(self.active_count + job.closed + job.forgotten)
+        wanted = (job.closed + endings, job.updated + updates, job.forgotten + requests)
+        if max(wanted) > most:
             return "refused_over_cap"
-        by_share = (self.active_count + self.day.closed) // _ONE_IN
-        if self.day.total + endings + updates > max(self.daily, by_share):
+        by_share = (self.active_count + day.closed + day.forgotten) // _ONE_IN
+        if day.total + endings + updates + requests > max(self.daily, by_share):
             return "refused_over_daily_cap"
         return None

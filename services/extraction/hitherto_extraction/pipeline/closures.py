@@ -12,7 +12,8 @@ review (`quarantine_challengers`), and what is left of the endings is collected 
 - Without evidence nothing ends, and the new statement names the one that it may replace.
 - An achieved goal keeps half its importance. A memory that the user asks to forget is forgotten,
   also one that the same reply states: what it contradicts ends without a successor.
-- If a reply exceeds the limit of its job or its day, it makes no change at all (`caps`).
+- If a reply exceeds the limit of its job or its day, it ends nothing (`caps`). What the user asks
+  to forget is forgotten all the same, up to a limit of its own.
 """
 
 from __future__ import annotations
@@ -86,13 +87,14 @@ def quarantine_challengers(draft: Draft) -> None:
             _quarantine(draft, successor, known)
 
 
-def collect(draft: Draft) -> list[Ending]:
-    """The endings of a reply that have evidence and concern what is current.
+def collect(draft: Draft) -> tuple[list[Ending], list[Ending]]:
+    """The endings of a reply that have evidence and concern what is current; requests apart.
 
     The others are refused.
     """
     answer = draft.situation.answer
     found: list[Ending | None] = []
+    requests: list[Ending | None] = []
     for item in answer.contradicted:
         known, successor = draft.current(item.memory), _successor(draft, item)
         if known is None or successor == known.memory_id or not _waits(draft, successor):
@@ -107,13 +109,19 @@ def collect(draft: Draft) -> list[Ending]:
         stated = _stated(draft, item.new)
         if draft.creation_of(stated) is None:
             known = draft.current(item.memory, stated)
-            found.append(_ending(draft, "request", item, known))
+            requests.append(_ending(draft, "request", item, known))
         # Or else `withhold` has decided.
-    return [each for each in found if each is not None]
+    return [each for each in found if each], [each for each in requests if each]
 
 
-def close(draft: Draft, ending: Ending) -> None:
-    """Carry out one ending, unless an earlier one of the reply has changed its subject."""
+def close(draft: Draft, ending: Ending, why: str | None) -> None:
+    """Carry out one ending, unless an earlier one of the reply has changed its subject.
+
+    With `why`, it exceeds the limit on changes and is refused.
+    """
+    if why is not None:
+        _refuse(draft, ending.item.cited, ending.known, why, ending.successor)
+        return
     try:
         match ending.kind:
             case "contradiction":
@@ -124,11 +132,6 @@ def close(draft: Draft, ending: Ending) -> None:
                 _forget(draft, ending)
     except ChangeRefused as refused:
         draft.refuse(ending.item.cited.item, refused.reason, ending.known)
-
-
-def set_aside(draft: Draft, ending: Ending, why: str) -> None:
-    """Refuse an ending that exceeds the limit on changes."""
-    _refuse(draft, ending.item.cited, ending.known, why, ending.successor)
 
 
 def _refuse(

@@ -71,23 +71,28 @@ def make_plan(situation: Situation) -> Plan:
 
 
 def _change(draft: Draft) -> None:
-    """Apply updates and endings: all of them, or none above the limit."""
+    """Apply updates and endings, all of them or none above the limit; requests to forget apart."""
     changes = updates.permitted(draft)
     closures.withhold(draft)
     closures.quarantine_challengers(draft)
-    endings = closures.collect(draft)
-    why = draft.situation.room.refuses(len(endings), len(changes))
-    if why is not None:
-        for change in changes:
-            updates.set_aside(draft, change, why)
-        for ending in endings:
-            closures.set_aside(draft, ending, why)
-        return
+    endings, requests = closures.collect(draft)
+    room = draft.situation.room
+    asked = {each.known.memory_id for each in requests}
+    if too_many := room.refuses(0, 0, len(asked)):
+        asked.clear()
+    # What is forgotten needs no other end.
+    endings = [each for each in endings if each.known.memory_id not in asked]
+    why = room.refuses(len(endings), len(changes), len(asked))
     for change in changes:
         end_if_given_up()
-        updates.refine(draft, change)
+        if why is not None:
+            updates.set_aside(draft, change, why)
+        else:
+            updates.refine(draft, change)
     for ending in endings:
-        closures.close(draft, ending)
+        closures.close(draft, ending, why)
+    for request in requests:
+        closures.close(draft, request, too_many)
 
 
 class _Statements:

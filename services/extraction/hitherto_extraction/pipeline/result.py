@@ -84,8 +84,9 @@ class Result:
     def changes(self) -> Changes:
         """The model's changes of known memories in this job."""
         return Changes(
-            closed=self.memories_contradicted + self.goals_achieved + self.counts.get(FORGOTTEN, 0),
+            closed=self.memories_contradicted + self.goals_achieved,
             updated=self.counts.get(REFINED, 0),
+            forgotten=self.counts.get(FORGOTTEN, 0),
         )
 
     def refusing_profile(self, refused: Sequence[Refused], dropped: int = 0) -> Result:
