@@ -228,6 +228,34 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     assert known.valid_from.ToDatetime() == datetime(2026, 2, 1, 8)
 
 
+async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    exam = memory("Ana has an exam on 2026-03-05", ["m1"], expires_at="2026-03-05")
+    put_off = "Ana has an exam on 2026-03-15"
+    model.script = replies(
+        {
+            "on the 15th": lambda r: {
+                "updated_memories": [change(shown(r, "exam"), "on the 15th", content=put_off)]
+            },
+            "once more": lambda _: {"new_memories": [memory(put_off, ["m1"])]},
+            "exam": lambda _: {"new_memories": [exam]},
+        }
+    )
+    first = datetime(2026, 3, 6)
+    await learn(modelled, talk("an exam in three days", at=MARCH))
+    later = talk("it is on the 15th, sorry", conversation="c2", at=MARCH + timedelta(days=1))
+    again = talk("once more: the 15th", conversation="c3", at=MARCH + timedelta(days=2))
+    await learn(modelled, later, again)
+    for source in ("c3", "c2"):
+        (known,) = await memories(modelled, statuses=ALL_STATUSES)
+        assert known.content == put_off
+        assert known.expires_at.ToDatetime() == first + timedelta(days=10)
+        await roll_back(modelled, conversation_id=source)
+    (known,) = await memories(modelled, statuses=ALL_STATUSES)
+    assert (known.content, known.expires_at.ToDatetime()) == (exam["content"], first)
+
+
 async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_expiry(
     modelled: Services, model: ScriptedModel
 ) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 
 from hitherto_shared.text.normalise import normalized
@@ -52,6 +53,20 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     if days:
         text = _YEAR.sub("", text)
     return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
+
+
+def moved(old: str, new: str) -> timedelta:
+    """By how much the last day that a new wording names is later than that of the old one."""
+    before, after = (max(_days_of(each), default=None) for each in (old, new))
+    return after - before if before is not None and after is not None else timedelta()
+
+
+def _days_of(text: str) -> list[date]:
+    days = []
+    for found in _DATE.finditer(_ascii(text)):
+        with suppress(ValueError):
+            days.append(date.fromisoformat(found[0]))
+    return days
 
 
 def _of_han(text: str) -> set[str]:

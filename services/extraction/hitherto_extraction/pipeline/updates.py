@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import MAX_LABELS, NewItem, UpdatedItem
 from hitherto_extraction.pipeline.dedupe import same_words
-from hitherto_extraction.pipeline.digits import strange
+from hitherto_extraction.pipeline.digits import moved, strange
 from hitherto_extraction.pipeline.draft import Draft, hides, may_change, whole
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
 from hitherto_extraction.pipeline.operations import Creation
@@ -115,15 +116,16 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
         draft.note_sources(known.memory_id, evidence)
         draft.note_said(known, "updated", evidence, _words(update, evidence))
         return None
+    content = (update.content if reworded else None) or known.content
     after = replace(
         known,
-        content=(update.content if reworded else None) or known.content,
+        content=content,
         detail=update.detail if reworded else known.detail,
         importance=_importance(draft, known, update.importance),
         confidence=update.confidence or known.confidence,
         tags=_tags(known.tags, update.tags),
         said_at=evidence.said_at,
-        expires_at=known.expiry_after(evidence.said_at),
+        expires_at=expiry_after(known.expires_at, known.content, content, evidence.said_at),
     )
     if replace(after, said_at=known.said_at) == replace(known, tags=tuple(known.tags)):
         draft.note_sources(known.memory_id, evidence)
@@ -131,6 +133,19 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
         draft.note_said(known, "updated", evidence, _words(update, evidence))
         return None
     return Change(position, update, after, evidence)
+
+
+def expiry_after(
+    expires_at: datetime | None, old: str, new: str, said_at: datetime
+) -> datetime | None:
+    """When a memory in new words expires: as much later as these put the day, if still to come.
+
+    A model gives an expiry with a new memory only. What had expired before expires no more.
+    """
+    if expires_at is None or expires_at <= said_at:
+        return None
+    expires_at += moved(old, new)
+    return expires_at if expires_at > said_at else None
 
 
 def _check_further(draft: Draft, position: int, update: UpdatedItem, given: Sequence[str]) -> None:

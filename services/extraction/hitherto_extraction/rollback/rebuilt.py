@@ -19,6 +19,7 @@ from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
+from hitherto_extraction.pipeline.updates import expiry_after
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import CURRENT_STATUSES
@@ -234,7 +235,9 @@ class RebuiltMemory:
         """The user restates a quarantined or forgotten memory."""
         self._take_words(statement)
         self.held["status"], self.held["doubt"] = "active", None
-        self._begin_anew(statement.said_at)
+        expires_at = self.held["expires_at"]
+        if expires_at is not None and expires_at <= statement.said_at:
+            self.held["expires_at"] = None
 
     def _take_words(self, statement: StoredStatement) -> None:
         said = statement.said
@@ -250,8 +253,12 @@ class RebuiltMemory:
             held["origin"], held["valid_from"] = statement.origin, statement.said_at
         elif outranks(held["origin"], statement.origin) or statement.said_at < held["said_at"]:
             return
-        if said["content"] and not same_words(held["content"], said["content"]):
+        old = held["content"]
+        if said["content"] and not same_words(old, said["content"]):
             held["content"], held["detail"] = said["content"], said["detail"]
+        held["expires_at"] = expiry_after(
+            held["expires_at"], old, held["content"], statement.said_at
+        )
         held["confidence"] = said["confidence"] or held["confidence"]
         if said["importance"] is not None:
             held["importance"] = said["importance"]
@@ -259,13 +266,6 @@ class RebuiltMemory:
         asked = [*said["questions"], *held["questions"]]
         held["questions"] = list(questions.kept(asked, held["content"], held["detail"]))
         held["said_at"], held["doubt"] = statement.said_at, None
-        self._begin_anew(statement.said_at)
-
-    def _begin_anew(self, said_at: datetime) -> None:
-        """Let what had expired before something newer was said about it expire no more."""
-        expires_at = self.held["expires_at"]
-        if expires_at is not None and expires_at <= said_at:
-            self.held["expires_at"] = None
 
     def _close(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
