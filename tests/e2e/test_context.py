@@ -110,6 +110,18 @@ async def test_limits_count_and_0_leaves_a_section_out(services: Services, ana: 
     await refused(context(services, max_memories=-1, max_tokens=-5), "max_memories", "max_tokens")
 
 
+async def test_of_a_profile_that_does_not_fit_the_lines_that_the_question_names_come_first(
+    services: Services, ana: None
+) -> None:
+    stated = {f"theme_{n}": "no" for n in range(12)}
+    facts = {"personal": {"allergies": ["latex", "peanuts", "wasps", "nickel"]}}
+    given = {"preferences": stated, "facts": facts}
+    await ask(services, "UpdateProfile", profile=given, update_mask={"paths": list(given)})
+    for query, told in (("Any allergies?", True), ("Where is Porto?", False)):
+        block = (await context(services, query=query, max_tokens=300)).prompt_block
+        assert ("allergies: latex, peanuts" in block) == told
+
+
 async def test_what_comes_first_on_request(services: Services, ana: None) -> None:
     """The newest memories, and the conversation that goes on."""
     told = await context(

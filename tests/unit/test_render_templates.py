@@ -69,13 +69,13 @@ Current Projects: Hitherto, Chatbot
 Frameworks: FastAPI
 Preference: editor: vim
 Preference: communication style: direct
-Preference (learnt): interaction message style: brief
 Contacts: name: Lan; email: lan@example.com, Minh
 Notes: Works at night
 Department: Platform
 Frequent Intents: debugging
 Fact: pets dogs: 2
 Fact: climate: warm
+Preference (learnt): interaction message style: brief
 Things to remember:
 - Docker Compose không khởi động được Redis 🐳
 - Lives in Hà Nội since 2024.

@@ -88,7 +88,10 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         ):
             continue
         items.append(item)
-    profile = profile_lines(context.profile, context.preferences)
+    profile = sorted(
+        profile_lines(context.profile, context.preferences),
+        key=lambda each: not _is_asked(each, context),
+    )
     standing = {
         one.memory_id: one
         for one in sorted(context.memories, key=lambda each: each.type != "preference")
@@ -105,6 +108,11 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         conversations=[one for one in ongoing if _tells(one, lines.opened)],
         entities=list({one.entity_id: one for one in context.entities[: context.named]}.values()),
     )
+
+
+def _is_asked(line: ProfileLine, context: PromptContext) -> bool:
+    """Whether a line of the profile holds a word of the question: its part is too small for all."""
+    return not words_of(f"{line.label} {line.value}").isdisjoint(context.terms)
 
 
 def _is_in(profile: Sequence[ProfileLine], memory: Memory) -> bool:

@@ -113,7 +113,6 @@ def _all_lines(profile: Profile, learnt: Sequence[Preference]) -> list[ProfileLi
         line("Current Projects", projects, ("current_projects",)),
         line("Frameworks", technical.get("frameworks"), (*_TECHNICAL_PATH, "frameworks")),
         *(keyed(PREFERENCE, one.key, one.value, *one.paths) for one in stated.values()),
-        *(keyed(LEARNT, *one) for one in _unstated(learnt, stated)),
         line("Challenges", technical.get("challenges"), (*_TECHNICAL_PATH, "challenges")),
         *(line(label, personal.get(key), (*_PERSONAL_PATH, key)) for key, label in _PERSONAL_LATER),
         line("Department", profile.department),
@@ -124,6 +123,7 @@ def _all_lines(profile: Profile, learnt: Sequence[Preference]) -> list[ProfileLi
     for path, part in ((_PERSONAL_PATH, personal), (_TECHNICAL_PATH, technical)):
         lines += facts(path, {key: value for key, value in part.items() if key not in shown})
     lines += facts(("facts",), {k: value for k, value in profile.facts.items() if k not in parts})
+    lines += [keyed(LEARNT, *one) for one in _unstated(learnt, stated)]
     return [line for line in lines if line is not None]
 
 
