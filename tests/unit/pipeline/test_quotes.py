@@ -60,6 +60,14 @@ def test_every_script_is_quoted() -> None:
         assert not stands_in(invented, message)
 
 
+def test_models_write_the_apostrophe_that_people_leave_out_and_the_reverse() -> None:
+    bare, marked = "Im a nurse and dont ping me", "I'm a nurse, and don’t ping me"
+    for quote, message in [(bare, marked), (marked, bare), ("Im a nurse", marked)]:
+        assert stands_in(quote, message)
+    assert stands_in("ami, je l'ai vu", "C'est l’ami: je l'ai vu hier")
+    assert not stands_in("I'm a nurse, and do ping me", bare)
+
+
 def test_a_short_message_is_quoted_whole() -> None:
     for message in ["Ja", "嗯", "ok", "👍"]:
         assert stands_in(message, message)

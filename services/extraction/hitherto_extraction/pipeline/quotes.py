@@ -36,7 +36,7 @@ def stands_in(quote: str, message: str) -> bool:
     """Whether a quote is genuine: it stands in the message, or nine tenths of it in one run.
 
     Case, forms of characters, spaces, quotation marks and dashes do not count; for the run, no
-    punctuation does.
+    punctuation does, whether an apostrophe parts a word ("I'm" for "Im") or not.
     """
     if len(quote) > MAX_QUOTE:
         return False
@@ -45,7 +45,9 @@ def stands_in(quote: str, message: str) -> bool:
         return False
     if wanted in said:
         return len(wanted) >= _SHORTEST or wanted == said
-    return _has_run(_WORD.findall(wanted), _words(message))
+    return any(
+        _has_run(_WORD.findall(wanted.replace("'", by)), _words(message, by)) for by in (" ", "")
+    )
 
 
 def contains(text: str, value: str) -> bool:
@@ -81,5 +83,7 @@ def _alike(text: str) -> str:
 
 
 @lru_cache(64)
-def _words(text: str) -> str:
-    return f" {' '.join(_WORD.findall(_alike(text)))} "
+def _words(text: str, apostrophe: str) -> str:
+    """The words of a text, with this in place of each apostrophe."""
+    words = _WORD.findall(_alike(text).replace("'", apostrophe))
+    return f" {' '.join(words)} "
