@@ -226,6 +226,8 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     (known,) = await memories(modelled, statuses=ALL_STATUSES)
     assert known.expires_at.ToDatetime() == datetime(2026, 3, 4, 8)
     assert known.valid_from.ToDatetime() == datetime(2026, 2, 1, 8)
+    told = await ask(modelled, "GetContext", query="Which exam?", as_of=MARCH)
+    assert "(2026-02-01 until 2026-03-03)" in told.prompt_block
 
 
 async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_back(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
@@ -238,7 +238,10 @@ class Lines:
 
     def _about(self, memory: Memory, then: str) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when."""
-        end = memory.valid_to or memory.expires_at
+        end = memory.valid_to
+        if end is None and memory.expires_at is not None:
+            # It passes with a day: at the beginning of the next.
+            end = memory.expires_at - timedelta(microseconds=1)
         since = self._iso(memory.valid_from)
         held = since + (f" until {self._iso(end)}{then}" if end else "")
         if self.annotate:
