@@ -49,7 +49,7 @@ from tests.e2e.reconciling import (
 )
 from tests.e2e.test_belief import facts_of, profile_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
-from tests.scripted_model.answers import memory, value
+from tests.scripted_model.answers import change, memory, value
 
 STATUS = memory_pb2.MemoryStatus
 
@@ -89,6 +89,46 @@ async def test_b9_what_was_said_later_replaces_what_it_may_replace(
     assert {each.content for each in await memories(modelled)} == {OLD_HOME, NEW_HOME, SISTER}
     assert (await with_words(modelled, OLD_HOME)).superseded_by == ""
     assert not (await with_words(modelled, NEW_HOME)).supersedes
+
+
+@pytest.mark.parametrize("one_for_one", [True, False])
+async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_its_statement(
+    one_for_one: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    """A person tells of a whole summer; a reply that ends everything is wrong as a whole."""
+    places = ("the bank", "the choir", "the gym", "the team", "the club", "the shop", "the board")
+    before = [f"Ana goes to {place} every week" for place in places]
+    after = [f"Ana has left {place}" for place in places]
+    last = range(len(places)) if one_for_one else [0] * len(places)
+
+    def learning(request: ChatRequest) -> dict[str, Any]:
+        if not request.memories:
+            return {"new_memories": [memory(each, ["m1"]) for each in before]}
+        return {
+            "new_memories": [memory(each, ["m1"]) for each in after],
+            "contradicted_memories": [
+                change(named(request, each), "I have left", by=by)
+                for each, by in zip(before, last, strict=True)
+            ],
+        }
+
+    def all_of_them(request: ChatRequest) -> dict[str, Any]:
+        pairs = [
+            (named(request, each), named(request, after[by]))
+            for each, by in zip(before, last, strict=True)
+        ]
+        known = [pair for pair in pairs if "e99" not in pair]
+        return {"replaced": [{"old": old, "new": new} for old, new in known]}
+
+    model.script = script(all_of_them, learning)
+    await say(modelled, MAY, "every week: " + ", ".join(places))
+    await say(modelled, SEPTEMBER, "I have left all: " + ", ".join(places), conversation="c2")
+    for _ in range(2):
+        await settled(modelled)
+    ended_by = [each.result.memories_contradicted for each in await jobs(modelled)]
+    assert ended_by == ([2, 5] if one_for_one else [0])
+    left = {each.content for each in await memories(modelled)}
+    assert left == ({*after} if one_for_one else {*before, *after})
 
 
 async def test_b9_the_earlier_statement_never_replaces_the_later_one(

@@ -150,6 +150,28 @@ def test_above_the_limits_nothing_is_carried_out() -> None:
     assert reasons(settle(DOUBTED, rows(doubts=5))) == ["refused_over_cap"]
 
 
+def test_what_both_models_say_one_for_one_is_carried_out_up_to_the_limit() -> None:
+    links = {**rows().links, NEW: MemoryLinks(NEW, (OLD,), (), None)}
+    allowed = ChangeAllowance(active_count=20, job=Changes(closed=5))
+    both = Proposals(
+        replaced=(ReplacedItem("replaced[0]", "e3", "e2"), *REPLACED.replaced),
+        same=(SameItem("same[0]", "e3", ("e2",)),),
+    )
+    made = settle(both, rows(links=links, room=allowed))
+    assert (made.endings, made.joins, made.left) == ({OLD: NEW}, {}, [])
+    assert "refused_over_cap" in reasons(made)
+    # Without a statement of its own for each, nothing is.
+    two = {**links, NEW: MemoryLinks(NEW, (OLD, COMMUTE), (), None)}
+    assert settle(both, rows(links=two, room=allowed)).endings == {}
+    # The next job goes on, unless the day's limit is reached.
+    for room, left in [
+        (ChangeAllowance(20, job=Changes(closed=6)), [NEW]),
+        (ChangeAllowance(20, day=Changes(closed=20)), []),
+    ]:
+        made = settle(both, rows(links=links, room=room))
+        assert (made.endings, made.left) == ({}, left)
+
+
 def test_a_pair_that_was_named_settles_at_the_same_moment_too() -> None:
     pair = {NEW: known(NEW, "Ana lives in Kassel", MAY)}
     assert reasons(settle(REPLACED, rows(memories=pair))) == ["refused_late"]

@@ -38,7 +38,7 @@ from hitherto_extraction.reconciliation.selecting import (
     select,
 )
 from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
-from hitherto_extraction.reconciliation.trigger import KIND
+from hitherto_extraction.reconciliation.trigger import KIND, Reconciling
 from hitherto_extraction.reconciliation.writing import write_settlement
 from hitherto_extraction.storage import known_memories, reconciliation, users
 from hitherto_extraction.storage.sealed_rows import sealing_key
@@ -103,6 +103,7 @@ class Reconciliation:
     budget: Budget
     keys: UserKeys | None = None
     _: KW_ONLY
+    reconciling: Reconciling
     memory_enabled: bool
     threshold: Callable[[], float]
     temperature: float
@@ -241,6 +242,7 @@ class Reconciliation:
             await write_settlement(user, made, at=at, job_id=held.job_id)
             result = _result_after(run, made, proposals, calls=int(shown.is_worth_asking))
             await record(user, held, result, run.charges, done_to=done_to)
+            await self.reconciling.look(user, made.left)
             return result
 
         return await commit(self.database, held, write, seconds=_SECONDS)

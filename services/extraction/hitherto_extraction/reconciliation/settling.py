@@ -69,6 +69,7 @@ class Settlement:
         doubts: Memories that may no longer hold.
         certain: Memories that hold after all.
         refusals: The proposals that are not carried out.
+        left: What replaces others too, for which the limit of the job leaves no room.
     """
 
     joins: dict[UUID, UUID] = field(default_factory=dict)
@@ -76,6 +77,7 @@ class Settlement:
     doubts: list[Doubting] = field(default_factory=list)
     certain: list[UUID] = field(default_factory=list)
     refusals: list[Refused] = field(default_factory=list)
+    left: list[UUID] = field(default_factory=list)
 
 
 def settle(proposals: Proposals, rows: ReconciliationRows) -> Settlement:
@@ -178,13 +180,28 @@ class _Settling:
         return (known.memory_id, other.memory_id, action) in self._rows.settled
 
     def _within_limits(self) -> None:
+        """Above the limit, carry out as many as it allows of what was said one for one, or nothing.
+
+        A model that reads the conversation and one that reads the memories both say so, each memory
+        has a statement of its own that replaces it, and each of these stands for itself: a person
+        tells of many changes at once. The next job goes on with the others.
+        """
         made, room = self._made, self._rows.room
         why = room.refuses(len(made.endings) + len(made.joins)) if room is not None else None
-        if why is not None:
-            for memory_id in (*made.endings, *made.joins):
-                made.refusals.append(_refused("replaced, same", why, self._rows.known[memory_id]))
-            made.endings.clear()
-            made.joins.clear()
+        if why is None or room is None:
+            return
+        links = self._rows.links
+        sure = [old for old, new in made.endings.items() if list(links[new].may_replace) == [old]]
+        most = next((n for n in range(len(sure), 0, -1) if room.refuses(n) is None), 0)
+        goes_on = most or room.job.closed
+        if goes_on:
+            made.left = [made.endings[old] for old in sure[most:]]
+        for memory_id in (*made.endings, *made.joins):
+            if not goes_on or memory_id not in sure:
+                known = self._rows.known[memory_id]
+                made.refusals.append(_refused("replaced, same", why, known))
+        made.endings = {old: made.endings[old] for old in sure[:most]}
+        made.joins.clear()
 
     def _doubt(self, item: DoubtfulItem) -> None:
         known, cause = self._of(item.memory), self._of(item.because)

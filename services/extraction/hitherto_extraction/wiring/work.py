@@ -156,6 +156,7 @@ def _reconciliation(base: Base) -> Reconciliation:
         base.account,
         base.budget,
         base.keys,
+        reconciling=reconciling(base),
         memory_enabled=settings.memory_enabled,
         threshold=base.dedupe_threshold,
         temperature=settings.extraction_temperature,
