@@ -275,6 +275,32 @@ async def test_two_that_are_forgotten_and_restored_in_any_order_stand_as_before(
         assert await is_doubtful(modelled)
 
 
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("ends", [(COMMUTE,), (NEW_HOME,), (COMMUTE, NEW_HOME)])
+async def test_it_returns_with_what_a_conversation_had_ended_that_is_taken_back(
+    ends: tuple[str, ...], shown: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    """Whether extraction ended it, or the reconciliation, as the words for it were not found."""
+    await move(modelled, model)
+    tram = "Ana lives elsewhere and takes the tram"
+
+    def leaving(request: ChatRequest) -> dict[str, Any]:
+        quote = tram if shown else "words that nobody said"
+        ended = [change(named(request, each), quote, "m1", by=0) for each in ends]
+        return {**word_for_word(request), "contradicted_memories": ended}
+
+    def settling(request: ChatRequest) -> dict[str, Any]:
+        replaced = [{"old": named(request, each), "new": named(request, tram)} for each in ends]
+        return {} if shown else {"replaced": replaced}
+
+    model.script = script(settling, leaving)
+    await learn(modelled, talk(tram, conversation="c3", at=SEPTEMBER + timedelta(days=9)))
+    await settled(modelled)
+    assert {await status_of(modelled, each) for each in ends} == {STATUS.MEMORY_STATUS_CONTRADICTED}
+    await take_back(modelled, conversation_id="c3")
+    assert await is_doubtful(modelled)
+
+
 async def test_it_goes_when_all_memories_are_cleared(
     modelled: Services, model: ScriptedModel
 ) -> None:

@@ -11,6 +11,7 @@ from hitherto_extraction.storage import doubts as doubts_storage
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold
 
 
@@ -38,9 +39,11 @@ async def clear_doubts(
         because = UUID(stored[-1].fields["doubt"]["because"])
         first = stored[-1]
         for each in reversed(stored):
-            if (each.fields["doubt"] or {}).get("because") != str(because):
+            if (each.fields["doubt"] or {}).get("because") == str(because):
+                first = each
+            elif each.fields["status"] in CURRENT_STATUSES:
+                # What had ended meanwhile was in no doubt.
                 break
-            first = each
         then = [each for each in moved[because].versions if each.at <= first.at][-1:]
         was = [_cause(each.fields["status"], each.fields["content"]) for each in then]
         if was != [now[because]]:

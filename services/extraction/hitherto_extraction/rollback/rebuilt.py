@@ -128,11 +128,13 @@ class RebuiltMemory:
             self.state(after, (), ())
             return
         old = before.fields
-        unsaid, lost = not held["content"], not ends or self._is_lost(after)
-        if old["status"] != new["status"] and not lost:
+        unsaid, undone = not held["content"], self._is_lost(after)
+        # What has not ended is as uncertain as it was.
+        stays = (*ENDING, "doubt") if undone else () if ends else ENDING
+        if old["status"] != new["status"] and not stays:
             self._lapse(new["status"])
         for name in FIELDS:
-            if old[name] == new[name] or (lost and name in ENDING):
+            if old[name] == new[name] or name in stays:
                 continue
             if name in ("tags", "keywords"):
                 kept = [each for each in held[name] if each in new[name] or each not in old[name]]
@@ -143,7 +145,7 @@ class RebuiltMemory:
             else:
                 held[name] = new[name]
         held["questions"] = list(questions.kept(held["questions"], held["content"], held["detail"]))
-        if lost:
+        if stays:
             return
         if unsaid and held["content"]:
             # Only the change by hand that wrote this version states it: it holds since then.
