@@ -88,9 +88,12 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         ):
             continue
         items.append(item)
+    # What the user says all the time, such as articles, names no line.
+    rare = max(context.terms.values(), default=0.0) / 2
+    asked = {term for term, weight in context.terms.items() if weight > rare}
     profile = sorted(
         profile_lines(context.profile, context.preferences),
-        key=lambda each: not _is_asked(each, context),
+        key=lambda each: words_of(f"{each.label} {each.value}").isdisjoint(asked),
     )
     standing = {
         one.memory_id: one
@@ -108,11 +111,6 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         conversations=[one for one in ongoing if _tells(one, lines.opened)],
         entities=list({one.entity_id: one for one in context.entities[: context.named]}.values()),
     )
-
-
-def _is_asked(line: ProfileLine, context: PromptContext) -> bool:
-    """Whether a line of the profile holds a word of the question: its part is too small for all."""
-    return not words_of(f"{line.label} {line.value}").isdisjoint(context.terms)
 
 
 def _is_in(profile: Sequence[ProfileLine], memory: Memory) -> bool:
