@@ -478,6 +478,28 @@ def test_a_day_alone_is_of_one_conversation_only() -> None:
     assert sorted(number for numbers in of.values() for number in numbers) == list(range(30))
 
 
+def test_a_line_of_the_profile_comes_first_for_the_rarer_words_of_a_question() -> None:
+    profile = Profile(
+        "u1",
+        facts={"alpha": "works by night", "children": "Bo and Lan", "team": "nights"},
+        preferences={"children": "no photos"},
+    )
+    for terms, first in (
+        ({}, "Preference: children"),
+        # Two forms of one word, which a question names by the headword.
+        ({"child": 3.0, "work": 0.1}, "Preference: children"),
+        ({"lan": 3.0, "child": 0.1}, "Fact: children"),
+        ({"team": 3.0}, "Fact: team"),
+        # What kind a line is of names none.
+        ({"fact": 3.0}, "Preference: children"),
+    ):
+        shown = lines(replace(found(profile=profile), terms=terms))
+        about = [each for each in shown if each.startswith(("Fact: ", "Preference: "))]
+        assert about[0].startswith(first), (terms, about)
+        if "child" in terms and terms["child"] > 1:
+            assert about[1].startswith("Fact: children"), about
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_value_of_the_profile_says_on_which_day_it_was_last_said(template: str) -> None:
     late = datetime(2026, 8, 21, 23, tzinfo=UTC)

@@ -8,9 +8,16 @@ from uuid import UUID
 
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import Lines
-from hitherto_retrieval.render.profile_lines import ProfileLine, profile_lines
-from hitherto_retrieval.repetition import adds_nothing, words_of
+from hitherto_retrieval.render.profile_lines import (
+    FACT,
+    LEARNT,
+    PREFERENCE,
+    ProfileLine,
+    profile_lines,
+)
+from hitherto_retrieval.repetition import Words, adds_nothing, words_of
 from hitherto_shared.models import HIDDEN_STATUSES, NEUTRAL_TITLE, Entity, Memory, Summary
+from hitherto_shared.text.word_forms import forms
 
 _TRUSTED = frozenset({"user", "operator"})
 
@@ -93,7 +100,7 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     asked = {term for term, weight in context.terms.items() if weight > rare}
     profile = sorted(
         profile_lines(context.profile, context.preferences),
-        key=lambda each: words_of(f"{each.label} {each.value}").isdisjoint(asked),
+        key=lambda each: asked.isdisjoint(forms(word)[0] for word in _words_of(each)),
     )
     standing = {
         one.memory_id: one
@@ -111,6 +118,12 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         conversations=[one for one in ongoing if _tells(one, lines.opened)],
         entities=list({one.entity_id: one for one in context.entities[: context.named]}.values()),
     )
+
+
+def _words_of(line: ProfileLine) -> Words:
+    """The words of a line, without those that name its kind."""
+    label = "" if line.label in (PREFERENCE, LEARNT, FACT) else line.label
+    return words_of(f"{label} {line.value}")
 
 
 def _is_in(profile: Sequence[ProfileLine], memory: Memory) -> bool:

@@ -346,12 +346,15 @@ class SearchRun:
             nearest=hits if nearest else (),
             conversations=conversations,
             said_in=said_in,
-            terms=self._lookup.weights("message")
-            if question.for_a_prompt and "message" in question.kinds
-            else {},
+            terms=self._weights(question) if question.for_a_prompt else {},
             broad=intent.broad,
             addressed=intent.assistant,
         )
+
+    def _weights(self, question: Question) -> Mapping[str, float]:
+        """The weights of the question's words among messages, else among memories."""
+        kinds: Sequence[Kind] = ("message", "memory")
+        return next((self._lookup.weights(each) for each in kinds if each in question.kinds), {})
 
 
 def _read(question: Question) -> int:
