@@ -606,6 +606,33 @@ async def test_large_bodies_keep_only_large_ones_out(
     await eventually(has_room, "room again")
 
 
+async def test_many_small_bodies_have_a_bound_together(
+    caller: Caller, door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incoming, "MAX_HELD_BYTES", 50_000)
+    where = urlsplit(door)
+    _, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(
+        f"POST /hitherto.v1.{SAVE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50000\r\n"
+        "Content-Type: application/json\r\n\r\n".encode()
+        + b" " * 49_000
+    )
+    await writer.drain()
+
+    async def status() -> int:
+        return (await caller.post(SEARCH, '{"userId": "ana"}' + " " * 2_000)).status_code
+
+    async def is_full() -> bool:
+        return await status() == 429
+
+    async def has_room() -> bool:
+        return await status() == 200
+
+    await eventually(is_full, "a room that is full")
+    writer.close()
+    await eventually(has_room, "room again")
+
+
 async def test_what_a_proxy_could_take_for_two_requests_is_one_and_the_last(door: str) -> None:
     where = urlsplit(door)
     head = f"POST /hitherto.v1.{SEARCH} HTTP/1.1\r\nHost: 127.0.0.1\r\n"

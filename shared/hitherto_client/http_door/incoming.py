@@ -17,9 +17,9 @@ from hitherto_client.http_door.connect_error import ConnectError, invalid, refus
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """What one message may have, unpacked: as much as over gRPC."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
-"""What the bodies may have together that are read at the same time."""
-_FREE_BYTES = 64 * 1024
-"""What does not count of each body: who holds the whole room keeps only large requests out."""
+"""What the bodies may have together that are read at the same time, and their beginnings too."""
+_BEGINNING = 64 * 1024
+"""Of each body; it counts by itself: who fills the room with large ones keeps no small one out."""
 _MOST_DISCARDED = 16 * 1024 * 1024
 """Larger bodies are read up to here: many clients see no answer before they have sent all."""
 FORWARDED = ("authorization", "traceparent", "tracestate")
@@ -159,7 +159,8 @@ class BodyRoom:
     """Bounds the memory of bodies that are read, whoever sends them."""
 
     def __init__(self) -> None:
-        self.held = 0
+        self.beginnings = 0
+        self.rest = 0
 
     @contextmanager
     def share(self) -> Iterator[Share]:
@@ -186,26 +187,30 @@ class Share:
         Raises:
             ConnectError: There is no room for it.
         """
-        counted = _counted(self.held + size) - _counted(self.held)
-        if counted and self._room.held + counted > MAX_HELD_BYTES:
+        held, room = self.held + size, self._room
+        beginning = min(held, _BEGINNING) - min(self.held, _BEGINNING)
+        rest = size - beginning
+        if (beginning and room.beginnings + beginning > MAX_HELD_BYTES) or (
+            rest and room.rest + rest > MAX_HELD_BYTES
+        ):
             raise refusal(
                 "resource_exhausted",
-                "too many large requests are being read: try again",
+                "too many requests are being read: try again",
                 "OVERLOADED",
                 {"limit": "held_bytes"},
                 retry_after=1,
             )
-        self._room.held += counted
-        self.held += size
+        room.beginnings += beginning
+        room.rest += rest
+        self.held = held
 
     def shrink(self, size: int) -> None:
         """Hold that much less."""
-        self._room.held -= _counted(self.held) - _counted(self.held - size)
-        self.held -= size
-
-
-def _counted(size: int) -> int:
-    return max(0, size - _FREE_BYTES)
+        held = self.held - size
+        beginning = min(self.held, _BEGINNING) - min(held, _BEGINNING)
+        self._room.beginnings -= beginning
+        self._room.rest -= size - beginning
+        self.held = held
 
 
 async def chunks(receive: Receive) -> AsyncIterator[bytes]:
