@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
+_PORTS = {"http": 80, "https": 443}
 
 Refuse = Callable[[int, str], Response]
 """Makes the answer of a status and a text."""
@@ -89,11 +89,18 @@ class ExpectedAddress:
                 "`hitherto http` and `hitherto mcp` take such names as --public-host"
             )
             return self._refuse(421, told)
-        own = origin.partition("://")[2] == host
+        own = _with_port(origin) == _with_port(f"{origin.partition('://')[0]}://{host}")
         if origin and origin not in self._origins and not own:
             told = f"pages of {origin[:253]} may not call this server: {self._origins_by} lets them"
             return self._refuse(403, told)
         return None
+
+
+def _with_port(origin: str) -> str:
+    """An origin with the port that its scheme implies, which a proxy may name or leave out."""
+    scheme, _, host = origin.partition("://")
+    has_port = without_port(host) != host.strip("[]")
+    return origin if has_port else f"{origin}:{_PORTS.get(scheme, '')}"
 
 
 def without_port(host: str) -> str:

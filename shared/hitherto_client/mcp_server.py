@@ -193,6 +193,7 @@ class McpOverHttp:
         user_id: str = "",
         public_hosts: Sequence[str] = (),
         allowed_origins: Sequence[str] = (),
+        origins_by: str = "--allowed-origin",
         authorization_servers: Sequence[str] = (),
     ) -> None:
         """Serve nothing yet.
@@ -206,6 +207,7 @@ class McpOverHttp:
                 are refused, so that no web page can reach the server under a name of its own.
             allowed_origins: Web pages that may call it besides those of the hosts, such as
                 `https://claude.ai`.
+            origins_by: The option or variable that names such pages, for those who are refused.
             authorization_servers: The issuers whose tokens the services accept. A client without a
                 credential is told of them, and can sign its user in there.
         """
@@ -223,7 +225,9 @@ class McpOverHttp:
             limited, authorization_servers, public_hosts, asks_for_none=_asks_for_none(client, host)
         )
         if public_hosts or host in LOOPBACK:
-            self._guarded = ExpectedAddress(self._guarded, public_hosts, allowed_origins)
+            self._guarded = ExpectedAddress(
+                self._guarded, public_hosts, allowed_origins, origins_by=origins_by
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or begin and end."""

@@ -103,8 +103,14 @@ def application(address: ListenAddress, *, open_to_all: bool) -> ASGIApp:
         ValueError: A file for TLS cannot be used.
     """
     target = ConsoleTarget(local=open_to_all, on_loopback=address.is_loopback)
-    door = build(public_hosts=address.hosts(), origins=named_origins())
-    mcp = McpOverHttp(Hitherto(token=credential.get), address.host)
+    origins = named_origins()
+    door = build(public_hosts=address.hosts(), origins=origins)
+    mcp = McpOverHttp(
+        Hitherto(token=credential.get),
+        address.host,
+        allowed_origins=origins,
+        origins_by="HITHERTO_HTTP_ORIGINS",
+    )
     return EveryDoor(door, make_app(target, address.hosts()), mcp)
 
 

@@ -367,7 +367,11 @@ PUBLIC = {"public_hosts": ["memory.example.com"], "allowed_origins": ["https://c
                 # The proxy names its own side as the host.
                 ("127.0.0.1:8080", "https://memory.example.com", 200, ""),
                 ("localhost:8080", "http://localhost:8080", 200, ""),
+                ("localhost:80", "http://localhost", 200, ""),
+                ("[::1]:8080", "http://[::1]:8080", 200, ""),
                 ("localhost:8080", "http://localhost:3000", 403, "--allowed-origin"),
+                ("localhost:8080", "http://localhost", 403, "--allowed-origin"),
+                ("localhost:8080", "null", 403, "--allowed-origin"),
                 ("memory.example.com", "https://memory.example.com:3000", 403, "--allowed-origin"),
                 ("evil.example", "", 421, "--public-host"),
                 ("memory.example.com.evil.example", "", 421, "--public-host"),
