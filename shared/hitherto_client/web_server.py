@@ -109,11 +109,14 @@ class ServedCertificate:
         found = self._stamp()
         if found != self._stamps:
             # Once for each change: the key is often written after the certificate.
-            self._stamps = found
             try:
                 self._newest = self._read(password=b"")
-            except OSError as error:
+            except (ssl.SSLError, FileNotFoundError, PermissionError) as error:
                 logger.warning("what replaced a file for TLS is not used: %s", self._refusal(error))
+            except OSError:
+                # It passes, such as a lack of descriptors: the next connection tries again.
+                found = self._stamps
+            self._stamps = found
         connection.context = self._newest
 
     def _read(self, password: bytes | None = None) -> ssl.SSLContext:

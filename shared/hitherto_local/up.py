@@ -243,7 +243,7 @@ class Up:
             for name in ("retrieval", "extraction")
             if addresses[name] != usual[name]
         ]
-        if self._folder != default_data_dir():
+        if self._folder != default_data_dir().resolve():
             # `down` and `keys` find what runs here by it.
             self._say(f"  export HITHERTO_DATA_DIR={shlex.quote(str(self._folder))}")
         if other:

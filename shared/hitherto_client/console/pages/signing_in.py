@@ -73,6 +73,8 @@ async def _sign_in(request: Request) -> Response:
     if not (browser and genuine and comes_from_here(request)):
         return _form(request, wanted, problem="The form was out of date. Sign in once more.")
     credential, person = form.text("credential"), form.text("person")
+    if len(credential) > _MOST_CREDENTIAL_CHARS:
+        return _form(request, wanted, person=person, problem=_UNKNOWN)
     tries = _addresses.setdefault(request.client.host if request.client else "", _Tries())
     if tries.open >= MOST_OPEN_TRIES:
         told = "Too many are signing in from this address. Try again in a minute."
@@ -99,8 +101,6 @@ async def _sign_in(request: Request) -> Response:
 
 
 async def _begin(request: Request, credential: str, person: str) -> ConsoleSession:
-    if len(credential) > _MOST_CREDENTIAL_CHARS:
-        raise SignInRefused(_UNKNOWN)
     target: ConsoleTarget = request.app.state.target
     client = target.client(credential)
     try:
