@@ -4,6 +4,7 @@ The tree:
 
     ModelError
     ├── ModelUnavailable     an outage: try again later (429, 5xx, timeout, reset)
+    │   ├── ModelTooSlow         no answer within the time limit of the call
     │   └── ModelMisconfigured   no request of this installation passes (bad key, wrong address)
     ├── ModelRefused         the server refuses this request
     │   ├── PromptTooLong    more text than the model accepts at once
@@ -99,6 +100,10 @@ class ModelUnavailable(ModelError):
     def may_be_of_the_request(self) -> bool:
         """Whether the one request may be at fault, and not the server: it fails or hangs on it."""
         return self.asked and self.status in (0, 500, 502, 504)
+
+
+class ModelTooSlow(ModelUnavailable):
+    """The server did not answer within the time limit of the call."""
 
 
 class ModelMisconfigured(ModelUnavailable):

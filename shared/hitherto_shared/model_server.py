@@ -27,6 +27,7 @@ from hitherto_shared.model_api import (
     ModelMisbehaved,
     ModelMisconfigured,
     ModelRefused,
+    ModelTooSlow,
     ModelUnavailable,
 )
 
@@ -203,9 +204,9 @@ class ModelServer:
         if status in (401, 402, 403):
             what += f": check {self.key_setting}, what it may use and the account behind it"
         elif status == 404 or status < 400:
-            what += f": check {self.url_setting} and {self.model_setting}"
+            what += f": check {self._address_setting} and {self.model_setting}"
         elif status in _OF_THE_INSTALLATION:
-            what += f": check {self.url_setting}, which must be the root of the API"
+            what += f": check {self._address_setting}, which must be the root of the API"
         if status < 400 or status in _OF_THE_INSTALLATION:
             found = ModelMisconfigured(what, status=status)
             found.doubtful = status in _PERHAPS_OF_THE_FORM
@@ -251,6 +252,12 @@ class ModelServer:
             f"check {road}{self.url_setting} and the network if this lasts"
         )
 
+    @property
+    def _address_setting(self) -> str:
+        """The variable with the address, and what most servers need that it lacks."""
+        bare = not self.azure_version and self.root.path in ("", "/")
+        return self.url_setting + (" (it lacks a path: most servers need /v1)" if bare else "")
+
     def proxy_refused(self, status: int) -> ModelUnavailable:
         """The error for the status with which a proxy refuses to pass requests on."""
         what = f"the proxy answered {status}: check {self._proxy_settings}"
@@ -273,8 +280,8 @@ class ModelServer:
             body = load(content)
         except (ValueError, RecursionError):
             raise ModelMisbehaved(
-                f"the model server's reply is not JSON; check that {self.url_setting} is the API "
-                "itself",
+                "the model server's reply is not JSON; check that "
+                f"{self._address_setting} is the API itself",
                 reply=beginning(content),
             ) from None
         if not isinstance(body, dict):
@@ -319,9 +326,9 @@ def _sendable(variable: str) -> str:
     return value
 
 
-def no_answer_within(seconds: float) -> ModelUnavailable:
-    """The outage of a server that exceeds the time limit of a call."""
-    return ModelUnavailable(f"the model server did not answer within {seconds:g} seconds")
+def no_answer_within(seconds: float) -> ModelTooSlow:
+    """The outage of a server that exceeds the time limit of a call, or what was left of it."""
+    return ModelTooSlow(f"the model server did not answer within {round(seconds, 2):g} seconds")
 
 
 def oversize(limit: int) -> ModelMisbehaved:

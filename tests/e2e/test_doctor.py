@@ -13,8 +13,10 @@ from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from hitherto_client.command import main
+from hitherto_shared.database.connect import service_passwords
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.examination import Diagnosis
 from hitherto_shared.database.logins import LoginTooStrong
@@ -24,7 +26,7 @@ from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper
 from tests.conftest import as_superuser, new_database
 from tests.listening import free_port
 from tests.pgbouncer import PgBouncer
-from tests.scripted_model import ChatAnswer, RawReply, ScriptedModel, StatusFault
+from tests.scripted_model import ChatAnswer, Hang, RawReply, ScriptedModel, StatusFault
 from tests.scripted_model.scripts import empty_script
 
 Break = Callable[["Installation"], None]
@@ -108,6 +110,19 @@ def _nobody(installation: Installation) -> None:
     installation.set(OPENAI_BASE_URL=f"http://127.0.0.1:{free_port()}/v1")
 
 
+def _without_a_path(installation: Installation) -> None:
+    """As of a server of which only the host and the port are known."""
+    installation.set(OPENAI_BASE_URL=installation.model.base_url.removesuffix("/v1"))
+
+
+def _slow(endpoint: str) -> Break:
+    def apply(installation: Installation) -> None:
+        installation.model.always(Hang(), endpoint=endpoint)
+        installation.set(HITHERTO_MODEL_TIMEOUT_SECONDS="0.3")
+
+    return apply
+
+
 def _refuse_chat(fault: Any) -> Break:
     return lambda installation: installation.model.always(fault)
 
@@ -149,6 +164,7 @@ _unmigrated = _execute(
     "DELETE FROM hitherto.schema_migrations WHERE name ="
     " (SELECT max(name) FROM hitherto.schema_migrations)"
 )
+_given_away = _execute("ALTER SCHEMA hitherto OWNER TO CURRENT_USER")
 _lost_hash_key = _execute(
     "INSERT INTO hitherto.installation (fact, value) VALUES ('hash_key_id', %s)", "0" * 16
 )
@@ -223,6 +239,10 @@ def _key_of_an_earlier_folder(installation: Installation) -> None:
 FAULTS: dict[str, tuple[Break, str, str]] = {
     "wrong key": (_refuse_chat(StatusFault(401)), "chat", "OPENAI_API_KEY"),
     "no such model": (_refuse_chat(StatusFault(404)), "chat", "MEMORY_EXTRACTION_MODEL"),
+    "no path": (_without_a_path, "chat", "/v1"),
+    "no path to vectors": (_without_a_path, "embedding", "/v1"),
+    "slow": (_slow("chat"), "chat", "HITHERTO_MODEL_TIMEOUT_SECONDS"),
+    "slow vectors": (_slow("embeddings"), "embedding", "seconds raise HITHERTO_MODEL_TIMEOUT_SECONDS"),
     "nobody there": (_nobody, "chat", "OPENAI_BASE_URL"),
     "a web page": (_refuse_chat(RawReply.html()), "chat", "OPENAI_BASE_URL"),
     "prose": (_say("I am sorry."), "schema", "MEMORY_EXTRACTION_MAX_TOKENS"),
@@ -272,12 +292,14 @@ FAULTS: dict[str, tuple[Break, str, str]] = {
     ),
     "old schema": (_unmigrated, "database", "hitherto-migrate"),
     "other vectors": (_another_model, "stored vectors", "EMBEDDING_MODEL=nomic"),
+    "another owner": (_given_away, "database", "--no-owner"),
     "late clock": (_late_clock, "clocks", "NTP"),
 }  # fmt: skip
 
 
 _mend = _execute(
-    "WITH key AS (DELETE FROM hitherto.installation WHERE fact = 'hash_key_id'),"
+    "ALTER SCHEMA hitherto OWNER TO hitherto_owner;"
+    " WITH key AS (DELETE FROM hitherto.installation WHERE fact = 'hash_key_id'),"
     " model AS (DELETE FROM hitherto.embedding_models), ana AS (DELETE FROM hitherto.users)"
     " INSERT INTO hitherto.schema_migrations SELECT * FROM public.kept"
     " WHERE name NOT IN (SELECT name FROM hitherto.schema_migrations)"
@@ -380,6 +402,30 @@ async def test_nothing_configured_is_no_fault_and_nothing_is_made(
     assert (found["chat"].state, found["database"].state) == ("note", "note")
     assert "OPENAI_API_KEY" in told
     assert not (tmp_path / "data").exists()
+
+
+async def test_a_database_that_takes_no_more_connections_is_not_to_be_migrated(
+    installation: Installation,
+    conninfo: str,
+    superuser_conninfo: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    limit = sql.SQL("ALTER DATABASE {} CONNECTION LIMIT {}")
+    database = sql.Identifier(_database())
+    password = service_passwords(conninfo)["hitherto_read"]
+    installation.set(HITHERTO_RETRIEVAL_PASSWORD=str(password))
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute(limit.format(database, sql.Literal(0)))
+    try:
+        # The limit does not apply to a superuser.
+        for url, check in ((conninfo, "database"), (superuser_conninfo, "roles")):
+            installation.set(DATABASE_URL=url)
+            code, found, _ = await examined(capsys)
+            assert (code, found[check].state, found[check].remedy) == (1, "fault", ""), check
+            assert "CONNECTION LIMIT" in found[check].told
+    finally:
+        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+            connection.execute(limit.format(database, sql.Literal(-1)))
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from hitherto_shared.encryption.examination import try_keys
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore
 from hitherto_shared.key_files import hash_key_path, load_hash_key, user_keys_dir
-from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
+from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelTooSlow, PromptTooLong
 from hitherto_shared.rpc.server import expired_certificates
 from hitherto_shared.service_command import unknown_variables
 from hitherto_shared.startup import refusals
@@ -44,6 +44,7 @@ from hitherto_shared.user_hash import hash_key_id, user_hash
 Reply = TypeVar("Reply")
 
 _PAGE = "docs/model-servers.md says what to set for your server"
+_TOO_SLOW = "raise HITHERTO_MODEL_TIMEOUT_SECONDS, or use a smaller model or a faster machine"
 _KEYS_TRIED = 16
 _TEXTS = ("The user lives in Porto.", "The user keeps bees.")
 
@@ -221,7 +222,8 @@ async def _asked(
         )
         return
     except ModelError as error:
-        yield Diagnosis("chat", "fault", str(error), _PAGE)
+        remedy = _TOO_SLOW if isinstance(error, ModelTooSlow) else _PAGE
+        yield Diagnosis("chat", "fault", str(error), remedy)
         return
     seconds = time.monotonic() - began
     yield Diagnosis("chat", "ok", f"{reply.model} answers, in {seconds:.1f} s")
@@ -268,7 +270,8 @@ async def _embedding(settings: ExtractionSettings, embedder: Embedder) -> AsyncI
         yield Diagnosis("dimensions", "fault", str(error), f"set EMBEDDING_DIMENSIONS={error.size}")
         return
     except ModelError as error:
-        remedy = f"{_PAGE}; without an embedder set HITHERTO_EMBEDDER=offline"
+        remedy = _TOO_SLOW if isinstance(error, ModelTooSlow) else _PAGE
+        remedy += "; without an embedder set HITHERTO_EMBEDDER=offline"
         yield Diagnosis("embedding", "fault", str(error), remedy)
         return
     seconds = time.monotonic() - began

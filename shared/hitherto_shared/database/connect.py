@@ -20,7 +20,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
-from hitherto_shared.database.unreachable import why_unreachable
+from hitherto_shared.database.unreachable import COMPLETE, why_unreachable
 
 
 def _quoted(schema: str) -> str:
@@ -82,7 +82,11 @@ Pooler = Literal["none", "transaction"]
 
 
 class DatabaseUnreachable(psycopg.OperationalError):
-    """No connection could be made; the message gives the reason and the remedy."""
+    """No connection could be made; the message gives the reason and the remedy.
+
+    Attributes:
+        complete: Whether there is no more to say than the message does (`COMPLETE`).
+    """
 
     def __init__(self, error: psycopg.Error, conninfo: str = "") -> None:
         """A failure to connect.
@@ -92,7 +96,9 @@ class DatabaseUnreachable(psycopg.OperationalError):
             conninfo: The connection string, for a diagnostic retry that may take seconds; empty for
                 none.
         """
-        super().__init__(f"the database cannot be used: {why_unreachable(error, conninfo)}")
+        why = why_unreachable(error, conninfo)
+        self.complete = why in COMPLETE
+        super().__init__(f"the database cannot be used: {why}")
 
 
 def connected(conninfo: str) -> psycopg.Connection[TupleRow]:

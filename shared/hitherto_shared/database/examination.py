@@ -35,7 +35,12 @@ from hitherto_shared.database.logins import (
     require_no_more,
 )
 from hitherto_shared.database.migrate import COMMAND, MigrationError, schema_state
-from hitherto_shared.database.rights import lacking_rights, told_of
+from hitherto_shared.database.rights import (
+    AnotherOwner,
+    lacking_rights,
+    require_ownership,
+    told_of,
+)
 
 State = Literal["ok", "note", "fault"]
 
@@ -125,8 +130,12 @@ def examine_database(settings: SharedSettings, configured: Configured) -> Iterat
                 return
             yield from _examined(settings, conninfo, configured)
     except psycopg.Error as error:
-        told = str(error) if isinstance(error, DatabaseUnreachable) else described(error)
-        yield Diagnosis("database", "fault", told, "check DATABASE_URL")
+        if isinstance(error, DatabaseUnreachable):
+            yield _unreachable("database", error, "check DATABASE_URL")
+        else:
+            yield Diagnosis("database", "fault", described(error), "check DATABASE_URL")
+    except AnotherOwner as error:
+        yield Diagnosis("database", "fault", str(error))
     except EmbeddedPostgresError as error:
         yield Diagnosis("database", "fault", str(error), "check HITHERTO_DATA_DIR")
 
@@ -168,13 +177,15 @@ def _examined(
         except DatabaseUnreachable as error:
             # A pooler knows the logins of the services only: what they met is the reason.
             met = _refused(logins) or error
-            yield Diagnosis("database", "fault", str(met), "check DATABASE_URL")
+            yield _unreachable("database", met, "check DATABASE_URL")
             return
         yield Diagnosis("database", "ok", "it answers")
         yield roles
         return
     # It may read the most.
     conninfo = dict(logins).get("hitherto_maintenance", logins[0][1])
+    with connected(conninfo) as connection:
+        require_ownership(connection)
     schema = _schema(conninfo)
     yield schema
     with connected(conninfo) as connection:
@@ -208,6 +219,10 @@ def _known_logins(settings: SharedSettings, conninfo: str) -> Sequence[Role]:
     return LOGINS
 
 
+def _unreachable(check: str, error: DatabaseUnreachable, remedy: str, whose: str = "") -> Diagnosis:
+    return Diagnosis(check, "fault", f"{whose}{error}", "" if error.complete else remedy)
+
+
 def _schema(conninfo: str) -> Diagnosis:
     try:
         state = schema_state(conninfo)
@@ -217,7 +232,7 @@ def _schema(conninfo: str) -> Diagnosis:
     except MigrationError as error:
         return Diagnosis("database", "fault", str(error), "see docs/upgrading.md")
     except DatabaseUnreachable as error:
-        return Diagnosis("database", "fault", str(error), f"run `{COMMAND}`")
+        return _unreachable("database", error, f"run `{COMMAND}`")
     except psycopg.Error as error:
         return Diagnosis(
             "database",
@@ -243,13 +258,11 @@ def _roles(logins: list[tuple[Role, str]]) -> Diagnosis:
             with connected(conninfo) as connection:
                 require_no_more(connection, role)
         except DatabaseUnreachable as error:
-            return Diagnosis(
-                "roles",
-                "fault",
-                f"{role} cannot log in: {error}",
+            remedy = (
                 f"run `{COMMAND}`, and set HITHERTO_RETRIEVAL_PASSWORD and "
-                "HITHERTO_EXTRACTION_PASSWORD if the logins have passwords of their own",
+                "HITHERTO_EXTRACTION_PASSWORD if the logins have passwords of their own"
             )
+            return _unreachable("roles", error, remedy, f"{role} cannot log in: ")
         except LoginTooStrong as error:
             return Diagnosis("roles", "fault", str(error), "let an administrator run the SQL above")
     return Diagnosis("roles", "ok", f"{len(logins)} logins, none with more rights than it needs")

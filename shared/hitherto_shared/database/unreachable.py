@@ -55,6 +55,10 @@ _POOLER_FULL = (
 _STARTING = "it is starting or stopping: try again in a moment"
 
 
+COMPLETE = frozenset({_FULL, _POOLER, _POOLER_OUT, _POOLER_FULL, _STARTING})
+"""Reasons that name the whole remedy: neither the connection string nor the logins are at fault."""
+
+
 def _compiled(*reasons: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(pattern), why) for pattern, why in reasons]
 
