@@ -327,7 +327,10 @@ async def authentication(
 
 async def configure_vectors(connection: Connection) -> None:
     """Let a connection send and receive vectors in binary."""
-    await register_vector_async(connection)
+    # psycopg looks the types up by a cursor of its own, which begins no transaction, and has no
+    # search path behind a pooler.
+    async with connection.transaction(force_rollback=True):
+        await register_vector_async(connection)
 
 
 def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -52,11 +52,12 @@ async def pooled(
     with new_database(postgres) as conninfo, PgBouncer(postgres, conninfo) as pooler:
         name = str(psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"])
         with psycopg.connect(as_superuser(postgres, conninfo), autocommit=True) as connection:
-            connection.execute(
-                sql.SQL("ALTER DATABASE {} SET timezone = 'Asia/Ho_Chi_Minh'").format(
-                    sql.Identifier(name)
+            for setting in ("timezone = 'Asia/Ho_Chi_Minh'", "search_path = pg_catalog"):
+                connection.execute(
+                    sql.SQL("ALTER DATABASE {} SET {}").format(
+                        sql.Identifier(name), sql.SQL(setting)
+                    )
                 )
-            )
         async with both_services(
             pooler.conninfo,
             folder / "data",

@@ -34,15 +34,16 @@ SELECT current_setting('search_path'), current_setting('timezone'),
 
 @pytest.fixture(scope="module")
 def base(postgres: EmbeddedPostgres) -> Iterator[str]:
-    """A database whose server is far from UTC."""
+    """A database whose sessions begin far from UTC, and where no name is found."""
     with new_database(postgres) as made:
         name = str(psycopg.conninfo.conninfo_to_dict(made)["dbname"])
         with psycopg.connect(as_superuser(postgres, made), autocommit=True) as connection:
-            connection.execute(
-                sql.SQL("ALTER DATABASE {} SET timezone = 'Asia/Ho_Chi_Minh'").format(
-                    sql.Identifier(name)
+            for setting in ("timezone = 'Asia/Ho_Chi_Minh'", "search_path = pg_catalog"):
+                connection.execute(
+                    sql.SQL("ALTER DATABASE {} SET {}").format(
+                        sql.Identifier(name), sql.SQL(setting)
+                    )
                 )
-            )
         yield made
 
 
@@ -127,7 +128,7 @@ async def test_nothing_is_left_in_the_session(database: Database, pooler: PgBoun
         settings = other.execute(_SETTINGS).fetchone()
         tenant = other.execute(_WHERE).fetchone()
         prepared = other.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
-    assert settings == ('"$user", public', "Asia/Ho_Chi_Minh", "0", "auto")
+    assert settings == ("pg_catalog", "Asia/Ho_Chi_Minh", "0", "auto")
     assert tenant is not None
     assert not tenant[0]
     assert prepared == (0,)
