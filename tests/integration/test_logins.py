@@ -304,6 +304,15 @@ def test_each_service_can_have_a_connection_string_of_its_own(managed: str) -> N
     assert migrating(managed, "--set-passwords", **other).returncode == 0
     with pytest.raises(psycopg.OperationalError):
         session(reader, "hitherto_read")
+    # A login that has expired is not let in by a password that is set again.
+    with psycopg.connect(managed, autocommit=True) as boss:
+        boss.execute("ALTER ROLE hitherto_read VALID UNTIL '2020-01-01'")
+        expired = migrating(managed, "--set-passwords", **other)
+        boss.execute("ALTER ROLE hitherto_read VALID UNTIL 'infinity'")
+    assert expired.returncode == 1
+    assert "hitherto_read cannot log in" in expired.stderr
+    assert "VALID UNTIL" in expired.stderr
+    assert "--set-passwords" not in expired.stderr
     for said in (done.stdout, done.stderr):
         assert "lesen" not in said
         assert "boss-secret" not in said

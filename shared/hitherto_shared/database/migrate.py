@@ -354,11 +354,15 @@ def main() -> None:
     if together:
         print(f"{COMMAND}: {TOGETHER}", file=sys.stderr)
     if shut_out:
+        advice = (
+            "It was just set: see VALID UNTIL and CONNECTION LIMIT of the login, and pg_hba.conf"
+            if arguments.set_passwords
+            else "Unless the services have connection strings of their own, set these variables or"
+            f" run `{COMMAND} --set-passwords`"
+        )
         print(
             f"{COMMAND}: {', '.join(shut_out)} cannot log in with the password that "
-            f"{' or '.join(PASSWORD_VARIABLES)}, or else DATABASE_URL, implies. Unless the "
-            "services have connection strings of their own, set these variables or run "
-            f"`{COMMAND} --set-passwords`",
+            f"{' or '.join(PASSWORD_VARIABLES)}, or else DATABASE_URL, implies. {advice}",
             file=sys.stderr,
         )
         # Without a variable, an administrator may have created the logins with other passwords.

@@ -25,8 +25,8 @@ _MALFORMED = (
     "percent-encode characters such as @ : / # % in the user and the password"
 )
 _LOGIN = (
-    "it refuses the login: check the user and the password in the connection string, and that "
-    "pg_hba.conf lets this user in from here"
+    "it refuses the login: check the user and the password in the connection string, that the "
+    "password has not expired (VALID UNTIL), and that pg_hba.conf lets this user in from here"
 )
 _UNPREPARED = (
     f"{_LOGIN}; or its roles are missing or have other passwords: run `hitherto-migrate` with the "
