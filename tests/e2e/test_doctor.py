@@ -242,7 +242,7 @@ FAULTS: dict[str, tuple[Break, str, str]] = {
     "no path": (_without_a_path, "chat", "/v1"),
     "no path to vectors": (_without_a_path, "embedding", "/v1"),
     "slow": (_slow("chat"), "chat", "HITHERTO_MODEL_TIMEOUT_SECONDS"),
-    "slow vectors": (_slow("embeddings"), "embedding", "seconds raise HITHERTO_MODEL_TIMEOUT_SECONDS"),
+    "slow vectors": (_slow("embeddings"), "embedding", "HITHERTO_MODEL_TIMEOUT_SECONDS"),
     "nobody there": (_nobody, "chat", "OPENAI_BASE_URL"),
     "a web page": (_refuse_chat(RawReply.html()), "chat", "OPENAI_BASE_URL"),
     "prose": (_say("I am sorry."), "schema", "MEMORY_EXTRACTION_MAX_TOKENS"),
@@ -439,6 +439,8 @@ def pooled(installation: Installation, conninfo: str) -> Iterator[Installation]:
         )
         yield installation
     _read_only(installation, "off")
+    for name in ("default_transaction_read_only", "default_transaction_isolation"):
+        _of_a_login(installation, f"RESET {name}")
 
 
 def _unnamed_pooler(pooled: Installation) -> None:
@@ -457,11 +459,31 @@ def _read_only(pooled: Installation, only: str = "on") -> None:
                 psycopg.sql.Identifier(_database()), psycopg.sql.Literal(only)
             )
         )
-        # The pooler keeps its servers.
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s",
-            [_database()],
-        )
+        _end_sessions(connection)
+
+
+def _end_sessions(connection: psycopg.Connection[Any]) -> None:
+    """The pooler keeps its servers."""
+    connection.execute(
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s",
+        [_database()],
+    )
+
+
+def _of_a_login(pooled: Installation, change: str) -> None:
+    """In this database alone: the logins of the server belong to all tests."""
+    with psycopg.connect(pooled.postgres.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute(f"ALTER ROLE hitherto_write IN DATABASE {_database()} {change}".encode())
+        _end_sessions(connection)
+
+
+def _writer_read_only(pooled: Installation) -> None:
+    _of_a_login(pooled, "SET default_transaction_read_only = on")
+
+
+def _writer_serializable(pooled: Installation) -> None:
+    _of_a_login(pooled, "RESET default_transaction_read_only")
+    _of_a_login(pooled, "SET default_transaction_isolation = serializable")
 
 
 async def test_what_is_wrong_behind_a_pooler_is_named(
@@ -473,6 +495,8 @@ async def test_what_is_wrong_behind_a_pooler_is_named(
     for breaking, remedy in (
         (_unnamed_pooler, "HITHERTO_POOLER=transaction"),
         (_wrong_way_past, "HITHERTO_DIRECT_DATABASE_URL"),
+        (_writer_read_only, "hitherto_write have default_transaction_read_only = on"),
+        (_writer_serializable, "hitherto_write have default_transaction_isolation"),
         (_read_only, "the primary"),
     ):
         with monkeypatch.context() as pooled.patch:

@@ -67,6 +67,14 @@ _CLOCKS_APART = 5.0
 _CLOCK = "SELECT extract(epoch FROM clock_timestamp())"
 _EXTENSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
 _READ_ONLY = "SELECT current_setting('transaction_read_only')::bool"
+# The services set both for a session, which no transaction behind a pooler can.
+_DEFAULTS = """
+SELECT s.name || ' = ' || s.setting, s.source
+FROM pg_catalog.pg_settings AS s
+JOIN (VALUES ('default_transaction_read_only', 'off'),
+             ('default_transaction_isolation', 'read committed')) AS n (name, needed) USING (name)
+WHERE s.setting <> n.needed
+"""
 # With their schema: through a pooler the session has no search path.
 _ACTIVE = "SELECT model, dimensions FROM hitherto.embedding_models WHERE active"
 # By chance, so that a folder that lost a part is noticed too.
@@ -201,6 +209,7 @@ def _examined(
         return
     with connected(conninfo) as connection:
         yield from _writes(connection)
+        yield from _defaults(logins)
         yield from _walls(connection)
         yield _clocks(connection)
         yield _embeddings(connection, configured.model, configured.dimensions)
@@ -286,6 +295,18 @@ def _writes(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Diag
             "it accepts no writes, as a standby does, or one with default_transaction_read_only",
             "let DATABASE_URL name the primary",
         )
+
+
+def _defaults(logins: list[tuple[Role, str]]) -> Iterator[Diagnosis]:
+    """Whether the sessions of a login begin with what fails its calls behind a pooler."""
+    for role, conninfo in logins:
+        with connected(conninfo) as connection:
+            found = connection.execute(_DEFAULTS).fetchone()
+        if found is not None:
+            told = f"behind the pooler, transactions of {role} have {found[0]}"
+            remedy = f"reset it for the {found[1]} (docs/poolers.md)"
+            yield Diagnosis("database", "fault", told, remedy)
+            return
 
 
 def _walls(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Diagnosis]:
