@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, LiteralString
+from typing import Any, Literal, LiteralString
 
 import psycopg
 import pytest
@@ -115,7 +115,7 @@ def _without_a_path(installation: Installation) -> None:
     installation.set(OPENAI_BASE_URL=installation.model.base_url.removesuffix("/v1"))
 
 
-def _slow(endpoint: str) -> Break:
+def _slow(endpoint: Literal["chat", "embeddings"]) -> Break:
     def apply(installation: Installation) -> None:
         installation.model.always(Hang(), endpoint=endpoint)
         installation.set(HITHERTO_MODEL_TIMEOUT_SECONDS="0.3")
