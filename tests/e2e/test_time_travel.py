@@ -100,6 +100,62 @@ async def test_d9_lisbon_then_berlin(
         assert {each.status for each in listed.memories} <= {CONTRADICTED}
 
 
+async def test_d9_an_update_holds_since_it_was_said(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    """One of the same day corrects what was said, as a change by hand does: of every time."""
+
+    def costs(euros: int):  # type: ignore[no-untyped-def]
+        content = f"Ana pays {euros} euros for the gym"
+        return lambda r: {"updated_memories": [{"id": shown(r, "gym"), "content": content}]}
+
+    first = memory("Ana pays 54 euros for the gym", ["m1"], valid_from="2026-02-01")
+    model.script = replies(
+        {
+            "sorry, 45": costs(45),
+            "up to 60": costs(60),
+            "still 60": costs(60),
+            "even 70": costs(70),
+            "54": lambda _: {"new_memories": [first]},
+        }
+    )
+    july, september = MAY + 61 * DAY, MAY + 123 * DAY
+    for number, (words, said_at) in enumerate(
+        [
+            ("I have paid 54 for the gym since February", MARCH),
+            ("sorry, 45 euros it is", MARCH + timedelta(hours=2)),
+            ("the gym went up to 60 euros", MAY),
+            ("the gym is still 60 euros", july),
+        ]
+    ):
+        await learn(modelled, talk(words, conversation=f"c{number}", at=said_at))
+    between = now_of(tenant_conninfo)
+    await learn(modelled, talk("the gym takes even 70 euros", conversation="c9", at=september))
+
+    async def costs_at(query: str = "Ana", **moment: datetime) -> list[int]:
+        told = await contents_at(modelled, query, **moment)
+        return [int(content.split()[2]) for content in told]
+
+    assert await costs_at() == [70]
+    times = {MARCH - 20 * DAY: 45, MAY - DAY: 45, MAY: 60, july + DAY: 60, september: 70}
+    for as_of, euros in times.items():
+        assert await costs_at(f"{euros} euros", as_of=as_of) == [euros], as_of
+    assert await costs_at(known_at=between) == [60]
+    assert await costs_at(known_at=between, as_of=MAY - DAY) == [45]
+    tagged = {"as_of": stamp(MAY - DAY), "min_relevance": 0}
+    (then,) = (await ask(modelled, "SearchMemories", query="45", **tagged)).results
+    assert "keyword" in then.matched_legs
+
+    await ask(modelled, "RollbackSource", conversation_id="c9")
+    assert await costs_at(as_of=MAY - DAY) == [45]
+    assert await costs_at(as_of=september) == [60]
+    await ask(modelled, "RollbackSource", conversation_id="c1")
+    assert await costs_at(as_of=MAY - DAY) == [60]
+    ((known, *_),) = rows(tenant_conninfo, "SELECT memory_id FROM memories")
+    await update(modelled, str(known), "content", content="Ana pays 61 euros for the gym")
+    assert await costs_at(as_of=MAY - DAY) == [61]
+
+
 async def test_d9_an_older_statement_that_is_learnt_later(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:

@@ -18,7 +18,7 @@ from hitherto_shared.models import Memory, Profile, Scope
 # replacements are not named, neither those of a memory nor those by it.
 _WHOLE = """
 WITH wanted AS (
-    SELECT m.memory_id, m.version, m.importance, m.status, m.expiry,
+    SELECT m.memory_id, m.version, m.importance, m.status, m.expiry, m.doubt,
            row_number() OVER (
                ORDER BY array_position(%(memory_ids)s::uuid[], m.memory_id),
                         CASE WHEN %(newest)s THEN 0 ELSE m.importance END DESC,
@@ -55,8 +55,8 @@ SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confid
        CASE WHEN t.sealed IS NOT NULL
             THEN @sealed_of_memory(m.memory_id, w.version, t.text_version, t.sealed) END,
        h.sources, h.entity_names,
-       CASE WHEN %(as_of)s::timestamptz < (t.doubt ->> 'since')::timestamptz THEN NULL
-            ELSE t.doubt END,
+       CASE WHEN %(as_of)s::timestamptz < (w.doubt ->> 'since')::timestamptz THEN NULL
+            ELSE w.doubt END,
        t.may_replace, h.last_confirmed_at, h.evidence
 FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
@@ -64,12 +64,12 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 CROSS JOIN LATERAL (
     SELECT m.type, m.content, m.detail, m.confidence, m.origin, m.tags, m.keywords, m.context,
            m.metadata, m.sensitive, m.valid_from, m.valid_to, m.superseded_by, m.supersedes,
-           m.job_id, m.updated_at AS known_from, m.sealed, m.text_version, m.doubt, m.may_replace
+           m.job_id, m.updated_at AS known_from, m.sealed, m.text_version, m.may_replace
     WHERE m.version = w.version
     UNION ALL
     SELECT v.type, v.content, v.detail, v.confidence, v.origin, v.tags, v.keywords, v.context,
            v.metadata, v.sensitive, v.valid_from, v.valid_to, v.superseded_by, v.supersedes,
-           v.job_id, v.known_from, v.sealed, 0, v.doubt, v.may_replace
+           v.job_id, v.known_from, v.sealed, 0, v.may_replace
     FROM memory_versions AS v
     WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
       AND v.memory_id = m.memory_id AND v.version = w.version

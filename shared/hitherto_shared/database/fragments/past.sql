@@ -6,7 +6,10 @@
 -- asks about these memories only. What is forgotten now is left out of every past, with all that it
 -- stands for, merged into it or joined to it: a user who takes something back means all of it.
 --
--- `known` are the versions that were known, narrow. `judged` adds what earlier versions and
+-- `known` are the versions that were known, narrow. `worded` are the wordings that held then of what
+-- was brought up to date later, as whole versions. An update holds since it was said; one of the same
+-- day corrects what was said, and so does a change by hand: both hold of every time. So does the present
+-- wording of what was forgotten in between, or whose earlier words were taken back. `judged` adds what earlier versions and
 -- successors tell about how things stood; a merge that was undone says nothing of any time: its
 -- parts do, which it no longer names. `expires_at` says no more than whether a memory had expired:
 -- '-infinity', or NULL; what it was is `expiry`.
@@ -22,7 +25,7 @@ WITH RECURSIVE unsaid AS (
     SELECT m.memory_id, m.version, m.text_version, m.lexical_no, m.type, m.importance,
            m.confidence, m.source, m.status, m.tags, m.metadata, m.conversation_id,
            m.valid_from, m.valid_to,
-           m.expires_at, m.superseded_by, m.supersedes, m.created_at, m.sealed
+           m.expires_at, m.superseded_by, m.supersedes, m.created_at, m.sealed, m.doubt
     FROM memories AS m
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
       AND (:among IS NULL OR m.memory_id = ANY(:among))
@@ -32,7 +35,7 @@ WITH RECURSIVE unsaid AS (
     SELECT v.memory_id, v.version, m.text_version, m.lexical_no, v.type, v.importance,
            v.confidence, m.source, v.status, v.tags, v.metadata, m.conversation_id,
            v.valid_from, v.valid_to,
-           v.expires_at, v.superseded_by, v.supersedes, m.created_at, v.sealed
+           v.expires_at, v.superseded_by, v.supersedes, m.created_at, v.sealed, v.doubt
     FROM memories AS m
     JOIN memory_versions AS v ON v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
          AND v.memory_id = m.memory_id
@@ -42,6 +45,30 @@ WITH RECURSIVE unsaid AS (
       AND m.status <> 'forgotten' AND m.memory_id NOT IN (SELECT memory_id FROM unsaid)
       AND m.updated_at > %(known_at)s AND m.created_at <= %(known_at)s
       AND v.known_from <= %(known_at)s AND v.known_to > %(known_at)s
+), worded AS MATERIALIZED (
+    SELECT DISTINCT ON (n.memory_id) n.memory_id, v.version, v.confidence, v.tags, v.expires_at,
+           v.sealed
+    FROM known AS n
+    JOIN statements AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+         AND s.memory_id = n.memory_id AND s.version <= n.version
+         AND s.action = 'updated' AND s.made_version AND s.taken_back_at IS NULL
+    JOIN memory_versions AS v ON v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+         AND v.memory_id = n.memory_id AND v.version = s.version - 1
+         AND v.status IN ('active', 'achieved')
+    WHERE s.said_at > %(as_of)s::timestamptz AND s.said_at >= v.said_at + interval '1 day'
+      AND (n.valid_to IS NULL OR n.valid_to > %(as_of)s)
+      AND NOT EXISTS (
+          SELECT FROM history AS h
+          WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+            AND h.memory_id = n.memory_id AND h.version > s.version AND h.version <= n.version
+            AND (h.action IN ('forgotten', 'rejected')
+                 OR (h.action = 'updated' AND h.job_id IS NULL)))
+      AND NOT EXISTS (
+          SELECT FROM statements AS t
+          WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+            AND t.memory_id = n.memory_id AND t.version < s.version
+            AND t.made_version AND t.taken_back_at IS NOT NULL)
+    ORDER BY n.memory_id, v.version
 ), judged AS MATERIALIZED (
     SELECT n.*, lapsed.archived_at, lapsed.status AS status_before,
            lapsed.expires_at AS expires_before,
@@ -80,16 +107,24 @@ WITH RECURSIVE unsaid AS (
     WHERE %(as_of)s::timestamptz IS NULL
 ), stood AS (
     SELECT j.*, CASE WHEN archived_at > %(as_of)s THEN status_before ELSE status END AS stated,
-           CASE WHEN archived_at > %(as_of)s THEN expires_before ELSE expires_at END AS expiry
+           CASE WHEN w.version IS NOT NULL THEN w.expires_at
+                WHEN archived_at > %(as_of)s THEN expires_before ELSE j.expires_at END AS expiry,
+           coalesce(w.version, j.version) AS wording,
+           coalesce(w.confidence, j.confidence) AS stated_confidence,
+           coalesce(w.tags, j.tags) AS stated_tags,
+           CASE WHEN w.version IS NULL THEN j.sealed ELSE w.sealed END AS stated_sealed
     FROM judged AS j
+    LEFT JOIN worded AS w USING (memory_id)
 )
 SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id,
-       memory_id, version, text_version, lexical_no, type, confidence, source,
+       memory_id, wording AS version, text_version, lexical_no, type,
+       stated_confidence AS confidence, source,
        coalesce(importance_before, importance) AS importance,
        CASE WHEN stated IN ('contradicted', 'achieved') AND valid_to > %(as_of)s THEN 'active'
             WHEN stated = 'superseded' AND merged_from > %(as_of)s THEN 'active'
             ELSE stated END AS status,
-       tags, metadata, conversation_id, valid_from, created_at, expiry, sealed,
+       stated_tags AS tags, metadata, conversation_id, valid_from, created_at, expiry,
+       stated_sealed AS sealed, doubt,
        CASE WHEN expiry <= coalesce(%(as_of)s, %(known_at)s, now())
             THEN '-infinity'::timestamptz END AS expires_at
 FROM stood
