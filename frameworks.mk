@@ -12,8 +12,9 @@ FRAMEWORK_VENVS := .venv-strands .venv-google-adk .venv-litellm .venv-crewai
 	$(BIN)/python -m uv pip install --quiet --python .venv-$*/bin/python -r $< -e '.[$*]'
 	@touch $@
 
-environments: install $(FRAMEWORK_VENVS:%=%/installed) ## Create the environments that tests use besides .venv
+environments: install $(FRAMEWORK_VENVS:%=%/installed) ## Make what tests use besides .venv: environments, client packages
 	$(MAKE) --no-print-directory $(DOCS_READY)
+	$(BIN)/python -m tests.e2e.client_packages
 
 lock-frameworks: install ## Resolve again what the tests of frameworks in environments of their own install
 	echo 'strands-agents[openai]' | $(COMPILE) --upgrade --python-version 3.11 --extra strands \

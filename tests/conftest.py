@@ -50,10 +50,6 @@ for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
 # that goes on without exec have broken such a child.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
-# Maven, javadoc and the Java client's tests end before Java's second compiler pays: half the
-# processor time without it.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Whatever a shell starts in the background ignores it, and so would every process that a test

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -53,7 +52,7 @@ def service_settings(authority: Authority, certificate: Pair) -> dict[str, Any]:
 
 @pytest.fixture(params=PACKAGES, scope="module")
 def package(request: pytest.FixtureRequest) -> Package:
-    return PACKAGES[request.param](Path(request.config.cache.mkdir("clients")))
+    return PACKAGES[request.param]()
 
 
 @pytest.fixture
@@ -112,20 +111,16 @@ async def test_its_quick_start_runs(package: Package, environment: dict[str, str
     ("language", "kinds"),
     [("typescript", [".tgz"]), ("java", ["-javadoc.jar", "-sources.jar", ".jar", ".pom"])],
 )
-def test_a_release_has_what_registries_ask_for(
-    request: pytest.FixtureRequest, language: str, kinds: list[str]
-) -> None:
+def test_a_release_has_what_registries_ask_for(language: str, kinds: list[str]) -> None:
     """`tools.release` packs the same builds."""
-    into = packed_once(language, Path(request.config.cache.mkdir("clients")))
+    into = packed_once(language)
     archives = sorted(path.name for path in into.iterdir())
     assert archives == [f"hitherto-client-{version()}{kind}" for kind in kinds]
 
 
-async def test_a_model_of_the_ai_sdk_remembers(
-    request: pytest.FixtureRequest, environment: dict[str, str]
-) -> None:
+async def test_a_model_of_the_ai_sdk_remembers(environment: dict[str, str]) -> None:
     """The second program of the TypeScript package, which docs/integrations.md shows too."""
-    package = PACKAGES["typescript"](Path(request.config.cache.mkdir("clients")))
+    package = PACKAGES["typescript"]()
 
     def answer(asked: AssistantRequest) -> Answer:
         known = "Porto" in str(asked.body["input"])

@@ -176,14 +176,12 @@ def test_the_quick_start_over_http(running: Running) -> None:
 
 
 @pytest.mark.parametrize("language", ["TypeScript", "Go", "Java"])
-def test_the_quick_start_of_other_languages(
-    running: Running, language: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_quick_start_of_other_languages(running: Running, language: str) -> None:
     path, name = tools_of(language.lower()), language.lower()
     steps = script(section("docs/quick-start.md", language))
     if language != "Go":
         # The line that builds the package has run, for its own tests: once is enough.
-        built = PACKAGES[name](Path(request.config.cache.mkdir("clients"))).folder
+        built = PACKAGES[name]().folder
         shutil.copytree(built, running.folder / "clients" / name, symlinks=True, dirs_exist_ok=True)
         assert build_line(name) in steps
         steps = steps.replace(build_line(name), "")
