@@ -258,6 +258,29 @@ async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_b
     assert (known.content, known.expires_at.ToDatetime()) == (exam["content"], first)
 
 
+async def test_what_is_put_off_to_the_end_of_time_never_expires(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    renewal = "Ana renews her licence on 2026-03-05"
+    put_off = "Ana renews her licence on 9999-12-31"
+    quote = "on 9999-12-31, that is never"
+    model.script = replies(
+        {
+            "never": lambda r: {
+                "updated_memories": [change(shown(r, "licence"), quote, content=put_off)]
+            },
+            "renew": lambda _: {"new_memories": [memory(renewal, ["m1"], expires_at="2026-03-06")]},
+        }
+    )
+    await learn(modelled, talk("I renew my licence", at=MARCH))
+    await learn(modelled, talk(quote, conversation="c2", at=MARCH + timedelta(days=1)))
+    (known,) = await memories(modelled, statuses=ALL_STATUSES)
+    assert (known.content, known.HasField("expires_at")) == (put_off, False)
+    await roll_back(modelled, conversation_id="c2")
+    (known,) = await memories(modelled, statuses=ALL_STATUSES)
+    assert (known.content, known.expires_at.ToDatetime()) == (renewal, datetime(2026, 3, 7))
+
+
 async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_expiry(
     modelled: Services, model: ScriptedModel
 ) -> None:

@@ -140,11 +140,15 @@ def expiry_after(
 ) -> datetime | None:
     """When a memory in new words expires: as much later as these put the day, if still to come.
 
-    A model gives an expiry with a new memory only. What had expired before expires no more.
+    A model gives an expiry with a new memory only. What had expired before expires no more, nor
+    does what is put off beyond the last day that there is.
     """
     if expires_at is None or expires_at <= said_at:
         return None
-    expires_at += moved(old, new)
+    try:
+        expires_at += moved(old, new)
+    except OverflowError:
+        return None
     return expires_at if expires_at > said_at else None
 
 
