@@ -14,7 +14,9 @@ import pytest
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, restore, save
 from tests.e2e.handing_over import document, taken_in
-from tests.e2e.learning import shown
+from tests.e2e.importing import bring
+from tests.e2e.leaving import export
+from tests.e2e.learning import memories, shown
 from tests.e2e.merging import merged_memory
 from tests.e2e.methods import ask
 from tests.e2e.reconciling import COMMUTE, nothing, script, settled, with_words
@@ -61,6 +63,23 @@ async def test_row_72_messages_that_somebody_vouched_for_stay(
         after = await with_words(modelled, MEAT)
         assert list(after.sources) == list(before.sources)
         assert await told(modelled) == {MEAT}
+
+
+async def test_row_72_what_was_said_after_a_restore_goes_from_an_imported_memory_too(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing, learning)
+    await tell(modelled, "first", MEAT, day=0)
+    held = await with_words(modelled, MEAT)
+    await take_back(modelled, conversation_id="first")
+    await restore(modelled, held.id)
+    await tell(modelled, "second", MEAT, day=1)
+    await bring(modelled, (await export(modelled)).text.encode(), user="bo")
+    for user in ("ana", "bo"):
+        source = {"user_id": user, "conversation_id": "second"}
+        await ask(modelled, "RollbackSource", **source)
+        (after,) = await memories(modelled, user=user)
+        assert [each.conversation_id for each in after.sources] == ["first"]
 
 
 async def test_row_72_messages_that_somebody_vouched_for_stay_with_what_it_was_joined_to(

@@ -267,15 +267,20 @@ async def _but_for_hands(user: UserRows, taught: _SourceEffects) -> _SourceEffec
     for each in taught.statements:
         if each.memory_id is not None:
             since[each.memory_id].append((each.recorded_at, each.job_id))
+    spared = {m for m, begin in vouched.items() if any(at <= begin for at, _ in since[m])}
     for memory_id, begin in vouched.items():
         since[memory_id] = [(at, job_id) for at, job_id in since[memory_id] if at > begin]
     begins = {memory_id: min(at for at, _ in each) for memory_id, each in since.items() if each}
     kept = vouched.keys() | (taught.stated.keys() & await superseded.above(user, vouched))
-    anew = {}
+    anew: dict[UUID, Sequence[MessageRange]] = {}
     for memory_id in kept:
-        parts = set(await superseded.standing_for(user, [memory_id])) & begins.keys()
-        if parts:
-            begins.setdefault(memory_id, min(begins[each] for each in parts))
+        stood_for = set(await superseded.standing_for(user, [memory_id]))
+        if not (parts := stood_for & begins.keys()):
+            continue
+        begins.setdefault(memory_id, min(begins[each] for each in parts))
+        # Nobody knows the messages of a job that was not imported with its user.
+        anew[memory_id] = taught.messages
+        if stood_for & spared:
             again = {job_id for each in parts for _, job_id in since[each] if job_id is not None}
             anew[memory_id] = [m for job_id in again for m in await _messages_of_job(user, job_id)]
     stated = {m: alone for m, alone in taught.stated.items() if m not in kept}
