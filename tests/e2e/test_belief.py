@@ -207,11 +207,16 @@ async def test_a_goal_that_was_reached_can_be_forgotten(
             "run": lambda _: {"new_memories": [memory(goal, ["m1"], type="goal")]},
         }
     )
-    for day, words in enumerate(("I will run", "did it", "please forget it")):
+    for day, words in enumerate(("I will run", "I really run", "did it", "please forget it")):
         said = talk(words, conversation=words, at=MARCH + timedelta(days=day))
         result = await learn(modelled, said)
     assert result.counts["forgotten"] == 1
     assert [each.content for each in await memories(modelled)] == [ran]
+    await roll_back(modelled, conversation_id="I will run")
+    assert [each.content for each in await memories(modelled)] == [ran]
+    await roll_back(modelled, conversation_id="please forget it")
+    achieved = memories(modelled, statuses=[STATUS.MEMORY_STATUS_ACHIEVED])
+    assert [each.content for each in await achieved] == [goal]
 
 
 async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(

@@ -225,6 +225,25 @@ async def test_row_72_messages_that_somebody_vouched_for_stay_with_a_part_that_i
     assert list(before.sources) == list((await with_words(modelled, VEGETARIAN)).sources)
 
 
+async def test_row_72_a_part_that_only_a_repetition_states_stays_joined(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing, learning)
+    await tell(modelled, "meat", MEAT, day=0)
+    await save(modelled, VEGETARIAN)
+    await settled(modelled)
+    await join(modelled, model, VEGETARIAN, MEAT, COMMUTE)
+    model.script = script(nothing, learning)
+    await tell(modelled, "again", f"{MEAT}!", day=1)
+    await take_back(modelled, conversation_id="meat")
+    part, whole = await with_words(modelled, MEAT), await with_words(modelled, VEGETARIAN)
+    assert part.superseded_by == whole.id
+    for each in (part, whole):
+        assert [source.conversation_id for source in each.sources] == ["again"]
+    await restore(modelled, part.id)
+    assert await told(modelled) == {MEAT, VEGETARIAN}
+
+
 async def test_row_72_what_is_taken_back_twice_was_taken_back_the_first_time(
     modelled: Services, model: ScriptedModel
 ) -> None:

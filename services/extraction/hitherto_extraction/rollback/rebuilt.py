@@ -155,7 +155,7 @@ class RebuiltMemory:
             self._ended_at = after.at
 
     def forget(self, at: datetime) -> None:
-        """Forget it by hand, whatever else has forgotten it."""
+        """Forget it, whatever else has forgotten it."""
         self._lapse("forgotten")
         self.held["status"], self.held["superseded_by"], self._ended_at = "forgotten", None, at
 
@@ -223,6 +223,9 @@ class RebuiltMemory:
         held["metadata"] = dict(said.get("metadata", {}))
         held["sensitive"] = bool(said.get("sensitive", False))
         held["expires_at"] = _moment(said.get("expires_at"))
+        if held["status"] in LAPSED - {"forgotten"}:
+            # It repeats what another memory stands for, or what was archived.
+            return
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
         if said.get("status") == "forgotten":
             self._lapse("forgotten")
@@ -277,8 +280,7 @@ class RebuiltMemory:
             return
         if status == "forgotten":
             # Also before anything that is left states it: what repeats it stays forgotten too.
-            self._lapse(status)
-            held["status"], self._ended_at = status, at
+            self.forget(at)
             return
         if not held["content"]:
             return
