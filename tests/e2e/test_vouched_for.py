@@ -15,8 +15,8 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, restore, save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.importing import bring
-from tests.e2e.leaving import export
 from tests.e2e.learning import memories, shown
+from tests.e2e.leaving import export
 from tests.e2e.merging import merged_memory
 from tests.e2e.methods import ask
 from tests.e2e.reconciling import COMMUTE, nothing, script, settled, with_words
