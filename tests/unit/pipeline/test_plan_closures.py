@@ -103,6 +103,33 @@ def test_row_38_late_evidence_without_a_statement_closes_nothing() -> None:
     assert len(plan.refusals) == 1
 
 
+def test_row_38_what_a_late_request_does_not_forget_ends_late_all_the_same() -> None:
+    """A request that comes too late is refused; it takes no other change of the memory with it."""
+    plan = planned(
+        known(content=BERLIN),
+        new=[new(content=LISBON)],
+        contradicted=[closed()],
+        forgotten=[forgotten()],
+        said_at=EARLIER,
+    )
+    assert [(made.status, made.superseded_by) for made in plan.creations] == [
+        ("contradicted", UUID(int=1))
+    ]
+    assert reasons(plan) == ["refused_late"]
+
+
+def test_what_a_memory_contradicts_that_is_to_be_forgotten_ends_without_a_successor() -> None:
+    there = known(2, content=BERLIN)
+    plan = planned(
+        known(1), there, near=[there], new=[new()],
+        contradicted=[closed(reason="she is in Berlin")], forgotten=[forgotten(2)],
+    )  # fmt: skip
+    (closure,) = plan.closures
+    assert (closure.after.status, closure.superseded_by) == ("contradicted", None)
+    assert "Berlin" not in closure.reason
+    assert plan.after[there.memory_id][0] == "forgotten"
+
+
 def test_row_67_a_newer_word_of_the_assistant_does_not_close_the_users_late_one() -> None:
     before = known(origin="assistant")
     plan = planned(before, new=[new()], contradicted=[closed()], said_at=EARLIER)

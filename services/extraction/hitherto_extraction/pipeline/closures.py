@@ -325,8 +325,9 @@ def _stated(draft: Draft, index: int | None) -> UUID | None:
 
 
 def _withheld(draft: Draft, stated: UUID | None) -> bool:
-    made = draft.creation_of(stated)
-    return made is not None and made.status == "forgotten"
+    """Whether the memory that states a new item is to be forgotten."""
+    told = draft.creation_of(stated) or (draft.now.get(stated) if stated is not None else None)
+    return told is not None and told.status == "forgotten"
 
 
 def _successor(draft: Draft, item: ClosedItem) -> UUID | None:

@@ -77,7 +77,13 @@ def _change(draft: Draft) -> None:
     closures.quarantine_challengers(draft)
     endings, requests = closures.collect(draft)
     room = draft.situation.room
-    asked = {each.known.memory_id for each in requests}
+    # Another update of the same reply may be newer than a request.
+    said_at = {each.after.memory_id: each.after.said_at for each in changes}
+    asked = {
+        each.known.memory_id
+        for each in requests
+        if each.evidence.said_at >= said_at.get(each.known.memory_id, each.known.said_at)
+    }
     if too_many := room.refuses(0, 0, len(asked)):
         asked.clear()
     # What is forgotten needs no other end.
@@ -89,10 +95,10 @@ def _change(draft: Draft) -> None:
             updates.set_aside(draft, change, why)
         else:
             updates.refine(draft, change)
-    for ending in endings:
-        closures.close(draft, ending, why)
     for request in requests:
         closures.close(draft, request, too_many)
+    for ending in endings:
+        closures.close(draft, ending, why)
 
 
 class _Statements:
