@@ -156,8 +156,6 @@ def _ending(
     try:
         if kind == "request":
             evidence = _request(draft, item)
-            if evidence.said_at < known.said_at:
-                raise ChangeRefused("refused_late")
         else:
             evidence = draft.situation.witnesses.for_change(item.cited)
             if not may_change(evidence, known):
