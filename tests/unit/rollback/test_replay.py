@@ -138,6 +138,21 @@ def test_what_came_late_ends_by_the_first_that_is_left() -> None:
         assert held["status"] == ("contradicted" if by else "active")
 
 
+def test_what_had_ended_when_it_was_learnt_is_restored_as_ended() -> None:
+    """Its job is taken back: whoever restores it vouches for it as it came, ended or not."""
+    ended: dict[str, Any] = {
+        "status": "contradicted", "superseded_by": OTHER, "valid_to": NOON + timedelta(days=1)
+    }  # fmt: skip
+    versions = [
+        version(1, **ended),
+        version(2, None, status="forgotten"),
+        version(3, None, **ended),
+    ]
+    for gone, status in [((), "contradicted"), ((OTHER,), "active")]:
+        held = replay(versions, [], skipped={1, 2}, restored={3}, stating={3}, gone=gone)
+        assert held["status"] == status
+
+
 def test_what_a_hand_changed_stays() -> None:
     """Its own fields and no others: the tag of a source that is gone goes."""
     versions = [

@@ -51,9 +51,10 @@ def replay(
         said[each.version].append(each)
     rebuilt = RebuiltMemory(gone, hidden)
     rebuilt.held["type"] = versions[0].fields["type"]
+    # What ended with its first words stays so: there is nothing before them.
     undone = {
         each.version
-        for each in versions
+        for each in versions[1:]
         if (each.version in skipped and each.job_id is not None) or _is_undone(said[each.version])
     }
     for place, version in enumerate(versions):
