@@ -53,7 +53,8 @@ class MemoryHistory:
     @property
     def vouched_since(self) -> datetime | None:
         """When somebody last restored it when nothing stated it, if ever."""
-        return max((v.at for v in self.versions if v.version in self.stating), default=None)
+        stating = self.stating
+        return max((v.at for v in self.versions if v.version in stating), default=None)
 
     @property
     def standing(self) -> list[StoredStatement]:

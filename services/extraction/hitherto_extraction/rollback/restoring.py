@@ -108,8 +108,8 @@ async def _write(
         if by is not None and not await editing.read(user, [by]):
             # It was deleted.
             after = after.changed(superseded_by=None)
-    if history.lost_names:
-        await storage.unmention(user, memory_id, sorted(history.lost_names))
+    if lost := history.lost_names:
+        await storage.unmention(user, memory_id, sorted(lost))
     dropped = 0
     if held.memory.status == "forgotten" and number not in history.stating:
         dropped = await storage.drop_taken_back(user, [memory_id])
