@@ -17,7 +17,7 @@ from hitherto_extraction.reconciliation.said_meanwhile import join_said_meanwhil
 from hitherto_extraction.rollback.histories import Gone, read_histories
 from hitherto_extraction.rollback.memories import without_what_is_gone
 from hitherto_extraction.rollback.rebuilt import FIELDS, LAPSED
-from hitherto_extraction.storage import editing, memories, reconciliation, users
+from hitherto_extraction.storage import editing, memories, mentions, reconciliation, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.rollback import StoredVersion
@@ -109,7 +109,8 @@ async def _write(
             # It was deleted.
             after = after.changed(superseded_by=None)
     if lost := history.lost_names:
-        await storage.unmention(user, memory_id, sorted(lost))
+        unmentioned = await storage.unmention(user, memory_id, sorted(lost))
+        await mentions.recount(user, [], also=unmentioned)
     dropped = 0
     if held.memory.status == "forgotten" and number not in history.stating:
         dropped = await storage.drop_taken_back(user, [memory_id])
