@@ -310,3 +310,17 @@ async def test_what_it_may_replace_goes_with_the_source_that_said_so(
     assert list((await with_words(modelled, ZED)).may_replace) == [older.id]
     await take_back(modelled, conversation_id="c3")
     assert [list(each.may_replace) for each in await memories(modelled)] == [[], []]
+
+
+async def test_what_it_may_replace_returns_with_what_somebody_vouches_for(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing, word_for_word)
+    await learn(modelled, talk(VIM, conversation="c1", at=MAY))
+    model.script = script(nothing, linking)
+    await learn(modelled, talk(ZED, conversation="c2", at=SEPTEMBER))
+    older, newer = await with_words(modelled, VIM), await with_words(modelled, ZED)
+    assert list(newer.may_replace) == [older.id]
+    await take_back(modelled, conversation_id="c2")
+    restored = await restore(modelled, newer.id)
+    assert list(restored.may_replace) == [older.id]

@@ -149,6 +149,18 @@ async def test_new_words_by_hand_keep_the_questions(
     assert await found(modelled, "residence") == [oslo]
 
 
+async def test_what_is_restored_once_its_source_is_taken_back_keeps_its_questions(
+    modelled: Services, tenant_conninfo: str, told: None
+) -> None:
+    await learn(modelled, said("good words", conversation="c1"))
+    (known,) = await memories(modelled)
+    await ask(modelled, "RollbackSource", conversation_id="c1")
+    assert await found(modelled, "residence") == []
+    await restore(modelled, known.id)
+    assert rows(tenant_conninfo, STORED) == [(MOVED, [HOME, SINCE])]
+    assert await found(modelled, "residence") == [MOVED]
+
+
 async def test_they_stay_when_the_messages_behind_the_memory_go(
     modelled: Services, told: None
 ) -> None:

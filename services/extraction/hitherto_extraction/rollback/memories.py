@@ -269,7 +269,7 @@ def without_what_is_gone(history: MemoryHistory, gone: Gone) -> EditableMemory:
         return history.held if joined else _forgotten(history.held)
     waits = fields["status"] == "quarantined"
     challenged = _challenged(history, gone) if waits else ()
-    lost = gone.every | _unlinked(history.statements)
+    lost = gone.every | _unlinked(history)
     return _as_rebuilt(history.held, fields, challenged, lost)
 
 
@@ -285,12 +285,13 @@ def _challenged(history: MemoryHistory, gone: Gone) -> list[UUID]:
     return [each for each in every if each not in gone.every]
 
 
-def _unlinked(said: Iterable[StoredStatement]) -> set[UUID]:
+def _unlinked(history: MemoryHistory) -> set[UUID]:
     """What a memory may replace only by words that no longer count."""
-    named: dict[bool, set[UUID]] = {True: set(), False: set()}
-    for each in said:
-        named[each.taken].update(map(UUID, each.said.get("may_replace", ())))
-    return named[True] - named[False]
+    return _linked(history.statements) - _linked(history.standing)
+
+
+def _linked(said: Iterable[StoredStatement]) -> set[UUID]:
+    return {UUID(named) for each in said for named in each.said.get("may_replace", ())}
 
 
 def _taken(memory_id: UUID, version: StoredVersion) -> NewStatement:

@@ -100,10 +100,14 @@ async def _write(
         versions=[*history.versions, made],
         restored=history.restored | {number},
     )
+    vouched = number in history.stating
     gone = Gone()
     await gone.find_earlier(user, {memory_id: history})
     if gone.every or any(each.taken for each in history.statements):
         after = without_what_is_gone(history, gone)
+        if vouched:
+            # No version holds the questions; these are of the words that are vouched for.
+            after = replace(after, questions=held.questions)
         by = after.memory.superseded_by
         if by is not None and not await editing.read(user, [by]):
             # It was deleted.
@@ -112,7 +116,7 @@ async def _write(
         unmentioned = await storage.unmention(user, memory_id, sorted(lost))
         await mentions.recount(user, [], also=unmentioned)
     dropped = 0
-    if held.memory.status == "forgotten" and number not in history.stating:
+    if held.memory.status == "forgotten" and not vouched:
         dropped = await storage.drop_taken_back(user, [memory_id])
     await statuses.write(user, held, after, "restored", reasons, actor)
     if dropped or after.indexed_text != held.indexed_text:
