@@ -266,7 +266,7 @@ async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_b
 async def test_what_is_put_off_to_the_end_of_time_never_expires(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    renewal = "Ana renews her licence on 2026-03-05"
+    renewal = "Ana renews her licence on 2026-03-06"
     put_off = "Ana renews her licence on 9999-12-31"
     quote = "on 9999-12-31, that is never"
     model.script = replies(

@@ -5,7 +5,7 @@ Contract: "Identity", "Forgotten stays forgotten", "Trust".
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -201,6 +201,35 @@ def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
     plan = planned(before, updated=[update(content=ALFAMA)], said_at=EARLIER)
     assert plan.rewrites == []
     assert {memory_id for memory_id, _ in plan.sources} == {before.memory_id}
+
+
+_END = datetime(2026, 3, 6, tzinfo=UTC)
+_DAYS = timedelta(days=10)
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "day", "moved"),
+    [
+        pytest.param(_END, "2026-03-15", _END + _DAYS, id="put off"),
+        pytest.param(_END, "2026-03-04", _END - timedelta(days=1), id="earlier"),
+        pytest.param(
+            _END + timedelta(hours=8), "2026-03-15", _END + timedelta(hours=8) + _DAYS, id="away"
+        ),
+        pytest.param(_END, "2026-02-15", _END, id="over before it was said"),
+        pytest.param(_END, "9999-12-31", None, id="the last day of all"),
+        pytest.param(_END + _DAYS, "2026-09-30", _END + _DAYS, id="another day"),
+        pytest.param(
+            _END + timedelta(minutes=7), "2026-03-15", _END + timedelta(minutes=7), id="an hour"
+        ),
+    ],
+)
+def test_only_what_passes_with_the_day_of_its_words_expires_with_that_of_new_ones(
+    expires_at: datetime, day: str, moved: datetime | None
+) -> None:
+    exam = known(content="Ana has an exam on 2026-03-05", expires_at=expires_at)
+    plan = planned(exam, updated=[update(content=f"Ana has an exam on {day}")], words=day)
+    (rewrite,) = plan.rewrites
+    assert (day in rewrite.after.content, rewrite.after.expires_at) == (True, moved)
 
 
 def test_row_71_without_a_genuine_quote_both_wordings_stand() -> None:

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from hitherto_shared.text.normalise import normalized
 
@@ -29,6 +29,8 @@ _DATE = re.compile(r"(?<![\d-])(\d{4})-(\d{2})(?:-(\d{2}))?(?![\d-])")
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
 _COMPUTED = timedelta(days=400)
 """How far from its message a day may lie that a message means without naming it."""
+_OFFSETS = timedelta(minutes=15)
+"""What the offset of every time zone is a multiple of."""
 
 
 def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[str]:
@@ -55,13 +57,28 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
 
 
-def moved(old: str, new: str) -> timedelta:
-    """By how much the last day that a new wording names is later than that of the old one."""
+def put_off(end: datetime, old: str, new: str) -> datetime:
+    """The end of the last day that an old wording names, moved to the last one of a new wording.
+
+    Any other moment stays as it is: it has nothing to do with that day.
+
+    Raises:
+        OverflowError: There is no such moment.
+    """
     before, after = (max(_days_of(each), default=None) for each in (old, new))
-    return after - before if before is not None and after is not None else timedelta()
+    if before is None or after is None or not _is_end(end, before):
+        return end
+    return end + (after - before)
+
+
+def _is_end(moment: datetime, day: date) -> bool:
+    """Whether a day ends at a moment, in any time zone: the user may have travelled since."""
+    late = moment - datetime.combine(day + timedelta(days=1), time(), UTC)
+    return timedelta(hours=-14) <= late <= timedelta(hours=12) and not late % _OFFSETS
 
 
 def _days_of(text: str) -> list[date]:
+    """The days that a text names."""
     days = []
     for found in _DATE.finditer(_ascii(text)):
         with suppress(ValueError):

@@ -21,7 +21,7 @@ from typing import Any
 from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import MAX_LABELS, NewItem, UpdatedItem
 from hitherto_extraction.pipeline.dedupe import same_words
-from hitherto_extraction.pipeline.digits import moved, strange
+from hitherto_extraction.pipeline.digits import put_off, strange
 from hitherto_extraction.pipeline.draft import Draft, hides, may_change, whole
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
 from hitherto_extraction.pipeline.operations import Creation
@@ -138,18 +138,19 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
 def expiry_after(
     expires_at: datetime | None, old: str, new: str, said_at: datetime
 ) -> datetime | None:
-    """When a memory in new words expires: as much later as these put the day, if still to come.
+    """When a memory in new words expires: at the end of their last day, if it passed with one.
 
     A model gives an expiry with a new memory only. What had expired before expires no more, nor
-    does what is put off beyond the last day that there is.
+    does what is put off beyond the last day that there is. What would have expired before it was
+    said is a mistake, and changes nothing.
     """
     if expires_at is None or expires_at <= said_at:
         return None
     try:
-        expires_at += moved(old, new)
+        moved = put_off(expires_at, old, new)
     except OverflowError:
         return None
-    return expires_at if expires_at > said_at else None
+    return moved if moved > said_at else expires_at
 
 
 def _check_further(draft: Draft, position: int, update: UpdatedItem, given: Sequence[str]) -> None:
