@@ -172,7 +172,8 @@ def _schema_state(conninfo: str, roles: Sequence[Role], pooler: Pooler) -> Schem
                 _require_settings(connection)
     try:
         state = schema_state(logins[0])
-        if not state.pending:
+        # A newer migration may have revoked what an earlier one granted.
+        if not (state.pending or state.newer):
             _warn_of_lost_rights(logins[0], roles)
         return state
     except DatabaseUnreachable:

@@ -232,6 +232,21 @@ def test_rights_that_were_lost_are_named_and_granted_again(
             assert script(conninfo) == ""
 
 
+def test_a_right_that_a_newer_migration_may_have_revoked_is_not_granted_again(
+    superuser_conninfo: str, conninfo: str
+) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("REVOKE INSERT ON memories FROM hitherto_write")
+        without = rights(connection)
+        enter(superuser_conninfo, "9998_less", None)
+        checked = command(conninfo, "--check")
+        assert (checked.returncode, checked.stderr) == (0, "")
+        assert script(conninfo) == ""
+        done = command(conninfo)
+        assert (done.returncode, "granted" in done.stderr) == (0, False)
+        assert rights(connection) == without
+
+
 def test_a_dump_that_was_restored_without_owners_is_told_so(
     superuser_conninfo: str, conninfo: str
 ) -> None:

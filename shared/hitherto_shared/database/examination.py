@@ -194,12 +194,12 @@ def _examined(
     conninfo = dict(logins).get("hitherto_maintenance", logins[0][1])
     with connected(conninfo) as connection:
         require_ownership(connection)
-    schema = _schema(conninfo)
+    schema, as_migrated = _schema(conninfo)
     yield schema
     with connected(conninfo) as connection:
         lacking = lacking_rights(connection)
-    if schema.state == "fault":
-        # A migration that is pending may grant the others.
+    if not as_migrated:
+        # A migration that is pending may grant the others, and a newer one may have revoked them.
         lacking = [each for each in lacking if each.is_schema]
     if lacking:
         remedy = f"run `{COMMAND}`, which grants it again"
@@ -232,33 +232,30 @@ def _unreachable(check: str, error: DatabaseUnreachable, remedy: str, whose: str
     return Diagnosis(check, "fault", f"{whose}{error}", "" if error.complete else remedy)
 
 
-def _schema(conninfo: str) -> Diagnosis:
+def _schema(conninfo: str) -> tuple[Diagnosis, bool]:
+    """How the schema is, and whether exactly the migrations of this program made it."""
     try:
         state = schema_state(conninfo)
         with connected(conninfo) as connection:
             found = connection.execute(_EXTENSION).fetchone()
             version = connection.info.server_version // 10_000
     except MigrationError as error:
-        return Diagnosis("database", "fault", str(error), "see docs/upgrading.md")
+        return Diagnosis("database", "fault", str(error), "see docs/upgrading.md"), False
     except DatabaseUnreachable as error:
-        return _unreachable("database", error, f"run `{COMMAND}`")
+        return _unreachable("database", error, f"run `{COMMAND}`"), False
     except psycopg.Error as error:
-        return Diagnosis(
-            "database",
-            "fault",
-            f"its schema cannot be read: {described(error)}",
-            f"run `{COMMAND}`",
-        )
+        told = f"its schema cannot be read: {described(error)}"
+        return Diagnosis("database", "fault", told, f"run `{COMMAND}`"), False
     if state.pending:
         return Diagnosis(
             "database",
             "fault",
             f"it lacks {len(state.pending)} migration(s), from {state.pending[0]} on",
             f"run `{COMMAND}` with the same DATABASE_URL",
-        )
+        ), False
     vector = f", pgvector {found[0]}" if found else ""
     newer = ", with a schema newer than this version" if state.newer else ""
-    return Diagnosis("database", "ok", f"Postgres {version}{vector}{newer}")
+    return Diagnosis("database", "ok", f"Postgres {version}{vector}{newer}"), not state.newer
 
 
 def _roles(logins: list[tuple[Role, str]]) -> Diagnosis:

@@ -136,8 +136,9 @@ def migrate(
 ) -> list[str]:
     """Apply what is pending as `hitherto_owner` and return the names applied.
 
-    Rights that the services' logins have lost are granted again. The login of `conninfo` may assume
-    `hitherto_owner`. If `stop` is set while another process migrates, nothing is applied.
+    Rights that the services' logins have lost are granted again, unless the schema is newer: then a
+    migration that this program does not know may have revoked them. The login of `conninfo` may
+    assume `hitherto_owner`. If `stop` is set while another process migrates, nothing is applied.
 
     Raises:
         MigrationError: See `schema_state`; or another process holds the lock for `wait_seconds`, or
@@ -155,12 +156,13 @@ def migrate(
         require_ownership(connection)
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SCHEMA)))
         connection.execute(_CREATE_LEDGER)
-        for migration in _compared(connection)[0]:
+        missing, newer = _compared(connection)
+        for migration in missing:
             logger.info("applying %s", migration.name)
             _apply(connection, migration)
             applied.append(migration.name)
         applied += called(distribute(connection))
-        for lacking in lacking_rights(connection):
+        for lacking in [] if newer else lacking_rights(connection):
             connection.execute(lacking.grant)
             logger.warning("%s: granted again", lacking.told)
     return applied
@@ -197,9 +199,9 @@ def script(conninfo: str) -> str:
     lacking: list[Lacking] = []
     if prepared:
         with connected(with_role(conninfo, OWNER, application=COMMAND)) as connection:
-            missing, _ = _compared(connection)
+            missing, newer = _compared(connection)
             local = local if missing == everything else to_distribute(connection)
-            lacking = [] if missing else lacking_rights(connection)
+            lacking = [] if missing or newer else lacking_rights(connection)
     parts = [f"-- As an administrator\n{statement};" for statement in preparing]
     if missing or local or lacking:
         parts.append(
@@ -329,7 +331,7 @@ def main() -> None:
             return
         if arguments.check:
             state = owned_schema_state(conninfo)
-            if not state.pending:
+            if not (state.pending or state.newer):
                 _require_rights(conninfo)
             write("\n".join(state.pending) or _up_to_date(state.newer), COMMAND)
             sys.exit(1 if state.pending else 0)
