@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
 import psycopg
@@ -156,9 +156,13 @@ def tables(conninfo: str) -> int:
 
 
 def command(conninfo: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return run([sys.executable, "-m", "hitherto_shared.database.migrate", *options], conninfo)
+
+
+def run(command: Sequence[str], conninfo: str, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "hitherto_shared.database.migrate", *options],
-        env={"DATABASE_URL": conninfo, "PATH": ""},
+        command,
+        env={"DATABASE_URL": conninfo, "PATH": "", **settings},
         capture_output=True,
         text=True,
         check=False,
@@ -258,3 +262,18 @@ def test_a_dump_that_was_restored_without_owners_is_told_so(
                 assert (done.returncode, done.stdout) == (1, "")
                 assert "belongs to postgres, not to hitherto_owner" in done.stderr
                 assert "--no-owner" in done.stderr
+    # As on the embedded database, a command that needs it migrates it first.
+    listing = "import sys; from hitherto_client.command import main; sys.exit(main())"
+    listed = run([sys.executable, "-c", listing, "keys", "list"], conninfo, HITHERTO_MIGRATE="1")
+    assert (listed.returncode, listed.stdout) == (3, "")
+    assert "belongs to postgres, not to hitherto_owner" in listed.stderr
+
+
+def test_what_an_administrator_adds_to_the_schema_may_be_theirs(
+    superuser_conninfo: str, conninfo: str
+) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("CREATE VIEW hitherto.report AS SELECT count(*) FROM hitherto.users")
+        for asked in ([], ["--check"]):
+            done = command(conninfo, *asked)
+            assert (done.returncode, done.stdout) == (0, "the database is up to date\n")

@@ -89,9 +89,11 @@ def _why(error: Exception) -> str:
     from hitherto_shared.database.embedded import EmbeddedPostgresError  # noqa: PLC0415
     from hitherto_shared.database.faults import described  # noqa: PLC0415
     from hitherto_shared.database.migrate import MigrationError  # noqa: PLC0415
+    from hitherto_shared.database.rights import AnotherOwner  # noqa: PLC0415
     from hitherto_shared.startup import StartupFailed  # noqa: PLC0415
 
-    if isinstance(error, StartupFailed | EmbeddedPostgresError | MigrationError | BootstrapError):
+    told = (StartupFailed, EmbeddedPostgresError, MigrationError, BootstrapError, AnotherOwner)
+    if isinstance(error, told):
         return str(error)
     if isinstance(error, DatabaseUnreachable) or getattr(error, "sqlstate", None):
         return described(error)

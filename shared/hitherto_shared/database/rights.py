@@ -18,6 +18,7 @@ from psycopg import sql
 from hitherto_shared.database.connect import LOGINS, OWNER, SCHEMA
 from hitherto_shared.database.migration_files import all_migrations
 
+_LEDGER = "schema_migrations"
 _EVERY = f"ALL TABLES IN SCHEMA {SCHEMA}"
 _STATEMENT = re.compile(
     r"^(?:CREATE(?: OR REPLACE)? (?:TABLE|VIEW) (?P<made>\w+)"
@@ -74,7 +75,8 @@ SELECT pg_get_userbyid(o.owner)::text
 FROM (
     SELECT nspowner AS owner FROM pg_catalog.pg_namespace WHERE nspname = %(schema)s
     UNION ALL
-    SELECT relowner FROM pg_catalog.pg_class WHERE relnamespace = to_regnamespace(%(schema)s)
+    SELECT relowner FROM pg_catalog.pg_class
+    WHERE relnamespace = to_regnamespace(%(schema)s) AND relname = ANY (%(tables)s)
 ) AS o
 WHERE o.owner IS DISTINCT FROM to_regrole(%(owner)s)
 LIMIT 1
@@ -137,12 +139,15 @@ def lacking_rights(connection: psycopg.Connection, logins: Sequence[str] = LOGIN
 
 
 def require_ownership(connection: psycopg.Connection) -> None:
-    """Check that `hitherto_owner`, who migrates, owns the schema and what is in it, if it exists.
+    """Check that `hitherto_owner`, who migrates, owns the schema and its tables, if they exist.
+
+    What somebody has added to the schema, such as a view for reports, may be theirs.
 
     Raises:
         AnotherOwner: Somebody else does.
     """
-    found = connection.execute(_ANOTHER_OWNER, {"schema": SCHEMA, "owner": OWNER}).fetchone()
+    ours = {"schema": SCHEMA, "owner": OWNER, "tables": sorted(_tables())}
+    found = connection.execute(_ANOTHER_OWNER, ours).fetchone()
     if found is not None:
         raise AnotherOwner(
             f"what is in the schema {SCHEMA} belongs to {found[0]}, not to {OWNER}, as after a"
@@ -159,25 +164,35 @@ def told_of(lacking: Sequence[Lacking]) -> str:
 @functools.cache
 def _granted() -> frozenset[tuple[str, str, str, str]]:
     """Role, privilege, table and column ('' for all) of whatever the migrations leave granted."""
-    # The ledger is there before the first migration.
-    tables = {"schema_migrations": None}
+    tables = set[str]()
     granted: set[tuple[str, str, str, str]] = set()
+    for found in _statements():
+        if made := found["made"]:
+            tables.add(made)
+            continue
+        objects = " ".join(found["objects"].split())
+        # The ledger is there before the first migration.
+        named = tables | {_LEDGER} if objects == _EVERY else _names(objects)
+        those = {
+            (role, privilege, table, field)
+            for role in _names(found["roles"])
+            for privilege, field in _privileges(found["rights"])
+            for table in named
+        }
+        granted = granted | those if found["verb"] == "GRANT" else granted - those
+    return frozenset(each for each in granted if each[2] in _tables())
+
+
+@functools.cache
+def _tables() -> frozenset[str]:
+    """The tables and views that the migrations make, and the ledger."""
+    return frozenset(found["made"] for found in _statements() if found["made"]) | {_LEDGER}
+
+
+def _statements() -> Iterator[re.Match[str]]:
+    """What the migrations make, grant and revoke, in order."""
     for migration in all_migrations():
-        text = re.sub(r"--[^\n]*", "", migration.text)
-        for found in _STATEMENT.finditer(text):
-            if made := found["made"]:
-                tables[made] = None
-                continue
-            objects = " ".join(found["objects"].split())
-            named = tables if objects == _EVERY else _names(objects)
-            those = {
-                (role, privilege, table, field)
-                for role in _names(found["roles"])
-                for privilege, field in _privileges(found["rights"])
-                for table in named
-            }
-            granted = granted | those if found["verb"] == "GRANT" else granted - those
-    return frozenset(each for each in granted if each[2] in tables)
+        yield from _STATEMENT.finditer(re.sub(r"--[^\n]*", "", migration.text))
 
 
 def _names(text: str) -> Iterable[str]:
