@@ -45,15 +45,17 @@ SELECT m.memory_id,
                  AND s.memory_id = m.memory_id
                UNION ALL
                SELECT s.action, s.taken_back_at
-               FROM memory_sources AS o
+               FROM (
+                   SELECT DISTINCT o.conversation_id FROM memory_sources AS o
+                   WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+                     AND o.memory_id = m.memory_id AND (o.joined_from IS NOT NULL OR NOT EXISTS (
+                         SELECT FROM statements AS t
+                         WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
+                           AND t.memory_id = m.memory_id
+                           AND t.conversation_id = o.conversation_id))) AS joined
                JOIN statements AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-                    AND md5(s.conversation_id) = md5(o.conversation_id)
-                    AND s.conversation_id = o.conversation_id
-               WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-                 AND o.memory_id = m.memory_id AND (o.joined_from IS NOT NULL OR NOT EXISTS (
-                     SELECT FROM statements AS t
-                     WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
-                       AND t.memory_id = m.memory_id AND t.conversation_id = o.conversation_id))
+                    AND md5(s.conversation_id) = md5(joined.conversation_id)
+                    AND s.conversation_id = joined.conversation_id
            ) AS stated
            WHERE stated.action IN ('said', 'updated', 'taken')
              AND stated.taken_back_at >= coalesce(
