@@ -275,6 +275,9 @@ class TestOnce:
         await change_profile(modelled, summary="Afterwards")
         await learn(modelled, talk("canary:after", conversation="c1", at=datetime.now(UTC)))
         await append(modelled, "canary:waits", 1, conversation="c3")
+        # The key is another request's, also while that one has not ended.
+        refusal = await refusal_of(clear(modelled, key="k"))
+        assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
         await clear(modelled, **everything)
         told = await memories(modelled)
         (after,) = [each for each in told if "after" in each.content]
