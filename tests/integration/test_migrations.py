@@ -236,6 +236,20 @@ def test_rights_that_were_lost_are_named_and_granted_again(
             assert script(conninfo) == ""
 
 
+def test_what_everybody_may_do_after_a_restore_without_privileges_is_revoked_again(
+    superuser_conninfo: str, conninfo: str
+) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        granted = rights(connection)
+        # As a function is when it has just been made.
+        connection.execute("GRANT EXECUTE ON FUNCTION analyse_grown TO PUBLIC")
+        assert "REVOKE ALL ON FUNCTION hitherto.analyse_grown() FROM PUBLIC" in script(conninfo)
+        done = command(conninfo)
+        assert "everybody could execute hitherto.analyse_grown: revoked again" in done.stderr
+        assert rights(connection) == granted
+        assert script(conninfo) == ""
+
+
 def test_a_right_that_a_newer_migration_may_have_revoked_is_not_granted_again(
     superuser_conninfo: str, conninfo: str
 ) -> None:

@@ -57,7 +57,7 @@ from hitherto_shared.database.logins import (
     refused,
 )
 from hitherto_shared.database.migration_files import BASELINE, Migration, all_migrations
-from hitherto_shared.database.rights import Lacking, lacking_rights, require_ownership, told_of
+from hitherto_shared.database.rights import lacking_rights, remedies, require_ownership, told_of
 
 logger = logging.getLogger("hitherto.migrate")
 
@@ -162,9 +162,9 @@ def migrate(
             _apply(connection, migration)
             applied.append(migration.name)
         applied += called(distribute(connection))
-        for lacking in [] if newer else lacking_rights(connection):
-            connection.execute(lacking.grant)
-            logger.warning("%s: granted again", lacking.told)
+        for statement, told in [] if newer else remedies(connection):
+            connection.execute(statement)
+            logger.warning(told)
     return applied
 
 
@@ -196,14 +196,14 @@ def script(conninfo: str) -> str:
         preparing = missing_statements(connection)
         local = [*REFERENCE, *DISTRIBUTED] if on_citus(connection) else []
     missing = everything = all_migrations()
-    lacking: list[Lacking] = []
+    mending: list[tuple[sql.SQL, str]] = []
     if prepared:
         with connected(with_role(conninfo, OWNER, application=COMMAND)) as connection:
             missing, newer = _compared(connection)
             local = local if missing == everything else to_distribute(connection)
-            lacking = [] if missing or newer else lacking_rights(connection)
+            mending = [] if missing or newer else remedies(connection)
     parts = [f"-- As an administrator\n{statement};" for statement in preparing]
-    if missing or local or lacking:
+    if missing or local or mending:
         parts.append(
             f"-- As {OWNER}\nSET ROLE {OWNER};\nCREATE SCHEMA IF NOT EXISTS {SCHEMA};\n"
             f"SET search_path = {SEARCH_PATH};{_CREATE_LEDGER}"
@@ -219,7 +219,7 @@ def script(conninfo: str) -> str:
     if local:
         calls = "\n".join(each.as_string().strip().rstrip(";") + ";" for each in statements(local))
         parts.append(f"-- {called(local)[0]}\nBEGIN;\n{calls}\nCOMMIT;")
-    parts += [f"{each.grant.as_string()};" for each in lacking]
+    parts += [f"{statement.as_string()};" for statement, _ in mending]
     return "\n\n".join(parts)
 
 

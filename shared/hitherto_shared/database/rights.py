@@ -70,6 +70,16 @@ ORDER BY object NOT LIKE 'SCHEMA %%', object, rolname
 """
 
 
+# What runs with the rights of the owner, and which everybody may execute; our own only.
+_OPEN: LiteralString = """
+SELECT format('%%I.%%I(%%s)', %(schema)s::text, p.proname,
+    pg_catalog.pg_get_function_identity_arguments(p.oid))
+FROM pg_catalog.pg_proc AS p
+CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
+WHERE p.pronamespace = to_regnamespace(%(schema)s) AND p.proname = ANY (%(closed)s)
+  AND a.grantee = 0 AND p.proowner = to_regrole(%(owner)s)
+"""
+
 _ANOTHER_OWNER: LiteralString = """
 SELECT pg_get_userbyid(o.owner)::text
 FROM (
@@ -138,6 +148,26 @@ def lacking_rights(connection: psycopg.Connection, logins: Sequence[str] = LOGIN
     return [Lacking(*row) for row in rows]
 
 
+def remedies(connection: psycopg.Connection) -> list[tuple[sql.SQL, str]]:
+    """The statements that restore the rights of the migrations, each with what it is for.
+
+    They grant what the logins lack, and revoke from everybody what the migrations revoke: a dump
+    without privileges lacks that too.
+    """
+    granting = [(each.grant, f"{each.told}: granted again") for each in lacking_rights(connection)]
+    rows = connection.execute(
+        _OPEN, {"schema": SCHEMA, "owner": OWNER, "closed": sorted(_closed_functions())}
+    ).fetchall()
+    revoking = [
+        (
+            sql.SQL(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC"),
+            f"everybody could execute {function.partition('(')[0]}: revoked again",
+        )
+        for (function,) in rows
+    ]
+    return [*granting, *revoking]
+
+
 def require_ownership(connection: psycopg.Connection) -> None:
     """Check that `hitherto_owner`, who migrates, owns the schema and its tables, if they exist.
 
@@ -187,6 +217,17 @@ def _granted() -> frozenset[tuple[str, str, str, str]]:
 def _tables() -> frozenset[str]:
     """The tables and views that the migrations make, and the ledger."""
     return frozenset(found["made"] for found in _statements() if found["made"]) | {_LEDGER}
+
+
+@functools.cache
+def _closed_functions() -> frozenset[str]:
+    """The functions that the migrations revoke from everybody."""
+    return frozenset(
+        name
+        for found in _statements()
+        if found["verb"] == "REVOKE" and "PUBLIC" in _names(found["roles"])
+        for name in _names(found["objects"].removeprefix("FUNCTION"))
+    )
 
 
 def _statements() -> Iterator[re.Match[str]]:
