@@ -88,7 +88,8 @@ class Privacy(Calling):
     ) -> dict[str, int]:
         """Forget all memories of a user; conversations, if included, are gone for good.
 
-        An interrupted call keeps what it has done; the next call does the rest.
+        An interrupted call keeps what it has done. The next one with the same key does the rest;
+        one with another key, or none, also clears what was said since.
 
         Returns:
             The number of rows, by kind.

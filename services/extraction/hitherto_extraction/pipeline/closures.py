@@ -13,7 +13,7 @@ review (`quarantine_challengers`), and what is left of the endings is collected 
 - An achieved goal keeps half its importance. A memory that the user asks to forget is forgotten,
   also one that the same reply states: what it contradicts ends without a successor.
 - If a reply exceeds the limit of its job or its day, it ends nothing (`caps`). What the user asks
-  to forget is forgotten all the same, up to a limit of its own.
+  to forget is forgotten all the same, up to a limit of its own and that of the day.
 """
 
 from __future__ import annotations
