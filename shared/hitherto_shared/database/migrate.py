@@ -127,8 +127,7 @@ def schema_state(conninfo: str) -> SchemaState:
     with connected(conninfo) as connection:
         missing, newer = _compared(connection)
         local = undistributed(connection)
-    pending = [*(m.name for m in missing), *called(local)]
-    return SchemaState(tuple(pending), tuple(newer))
+    return SchemaState((*(m.name for m in missing), *called(local)), tuple(newer))
 
 
 def migrate(
