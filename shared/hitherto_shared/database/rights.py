@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -20,13 +20,6 @@ from hitherto_shared.database.migration_files import all_migrations
 
 _LEDGER = "schema_migrations"
 _EVERY = f"ALL TABLES IN SCHEMA {SCHEMA}"
-_STATEMENT = re.compile(
-    r"^(?:CREATE(?: OR REPLACE)? (?:TABLE|VIEW) (?P<made>\w+)"
-    r"|(?P<verb>GRANT|REVOKE)\s+(?P<rights>[^;]+?)\s+ON\s+(?P<objects>[^;]+?)"
-    r"\s+(?:TO|FROM)\s+(?P<roles>[^;]+);)",
-    re.MULTILINE,
-)
-_RIGHT = re.compile(r"(\w+)(?:\s*\(([^)]*)\))?")
 
 # Functions are everybody's, except those with the rights of their owner. Any login may ask, also
 # one that may not use the schema.
@@ -95,6 +88,16 @@ LIMIT 1
 
 class AnotherOwner(PermissionError):
     """The schema cannot be migrated: it is somebody else's. The text has the remedy."""
+
+
+class _Statement(NamedTuple):
+    """A statement that makes a table or a view, or grants or revokes rights, in its parts."""
+
+    made: str
+    verb: str = ""
+    rights: str = ""
+    objects: str = ""
+    roles: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,26 +200,25 @@ def _granted() -> frozenset[tuple[str, str, str, str]]:
     tables = set[str]()
     granted: set[tuple[str, str, str, str]] = set()
     for found in _statements():
-        if made := found["made"]:
-            tables.add(made)
+        if found.made:
+            tables.add(found.made)
             continue
-        objects = " ".join(found["objects"].split())
         # The ledger is there before the first migration.
-        named = tables | {_LEDGER} if objects == _EVERY else _names(objects)
+        named = tables | {_LEDGER} if found.objects == _EVERY else _names(found.objects)
         those = {
             (role, privilege, table, field)
-            for role in _names(found["roles"])
-            for privilege, field in _privileges(found["rights"])
+            for role in _names(found.roles)
+            for privilege, field in _privileges(found.rights)
             for table in named
         }
-        granted = granted | those if found["verb"] == "GRANT" else granted - those
+        granted = granted | those if found.verb == "GRANT" else granted - those
     return frozenset(each for each in granted if each[2] in _tables())
 
 
 @functools.cache
 def _tables() -> frozenset[str]:
     """The tables and views that the migrations make, and the ledger."""
-    return frozenset(found["made"] for found in _statements() if found["made"]) | {_LEDGER}
+    return frozenset(found.made for found in _statements() if found.made) | {_LEDGER}
 
 
 @functools.cache
@@ -225,22 +227,40 @@ def _closed_functions() -> frozenset[str]:
     return frozenset(
         name
         for found in _statements()
-        if found["verb"] == "REVOKE" and "PUBLIC" in _names(found["roles"])
-        for name in _names(found["objects"].removeprefix("FUNCTION"))
+        if found.verb == "REVOKE" and "PUBLIC" in _names(found.roles)
+        for name in _names(found.objects.removeprefix("FUNCTION"))
     )
 
 
-def _statements() -> Iterator[re.Match[str]]:
+def _statements() -> Iterator[_Statement]:
     """What the migrations make, grant and revoke, in order."""
     for migration in all_migrations():
-        yield from _STATEMENT.finditer(re.sub(r"--[^\n]*", "", migration.text))
+        for statement in re.sub(r"--[^\n]*", "", migration.text).split(";"):
+            match statement.split():
+                case ["CREATE", "TABLE" | "VIEW", made, *_] | [
+                    "CREATE",
+                    "OR",
+                    "REPLACE",
+                    "VIEW",
+                    made,
+                    *_,
+                ]:
+                    yield _Statement(made=made.partition("(")[0])
+                case ["GRANT" | "REVOKE" as verb, *words] if "ON" in words:
+                    rights, _, rest = " ".join(words).partition(" ON ")
+                    objects, _, roles = rest.partition(" TO " if verb == "GRANT" else " FROM ")
+                    yield _Statement("", verb, rights, objects, roles)
 
 
-def _names(text: str) -> Iterable[str]:
+def _names(text: str) -> Sequence[str]:
     return [name.strip() for name in text.split(",")]
 
 
 def _privileges(text: str) -> Iterator[tuple[str, str]]:
-    for privilege, fields in _RIGHT.findall(text):
-        for field in _names(fields):
-            yield privilege, field
+    """Each of `SELECT (a, b), INSERT` with its columns, or with '' for all."""
+    for part in text.split(")"):
+        heads, _, fields = part.partition("(")
+        names = [name for name in _names(heads) if name]
+        for number, name in enumerate(names, 1):
+            for field in _names(fields) if number == len(names) else [""]:
+                yield name, field
