@@ -126,6 +126,8 @@ async def test_d9_an_update_holds_since_it_was_said(
             ("sorry, 45 euros it is", MARCH + timedelta(hours=2)),
             ("the gym went up to 60 euros", MAY),
             ("the gym is still 60 euros", july),
+            # A repetition begins no day anew.
+            ("the gym is still 60 euros", september - timedelta(hours=9)),
         ]
     ):
         await learn(modelled, talk(words, conversation=f"c{number}", at=said_at))
@@ -146,12 +148,17 @@ async def test_d9_an_update_holds_since_it_was_said(
     (then,) = (await ask(modelled, "SearchMemories", query="45", **tagged)).results
     assert "keyword" in then.matched_legs
 
+    ((known, *_),) = rows(tenant_conninfo, "SELECT memory_id FROM memories")
+    await update(modelled, str(known), "importance", importance=0.9)
+    (listed,) = (await ask(modelled, "ListMemories", as_of=stamp(MAY - DAY))).memories
+    (present,) = (await ask(modelled, "ListMemories")).memories
+    assert (listed.content.split()[2], listed.version) == ("45", present.version)
+
     await ask(modelled, "RollbackSource", conversation_id="c9")
     assert await costs_at(as_of=MAY - DAY) == [45]
     assert await costs_at(as_of=september) == [60]
     await ask(modelled, "RollbackSource", conversation_id="c1")
     assert await costs_at(as_of=MAY - DAY) == [60]
-    ((known, *_),) = rows(tenant_conninfo, "SELECT memory_id FROM memories")
     await update(modelled, str(known), "content", content="Ana pays 61 euros for the gym")
     assert await costs_at(as_of=MAY - DAY) == [61]
 

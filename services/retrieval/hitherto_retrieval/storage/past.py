@@ -18,7 +18,7 @@ from hitherto_shared.models import Memory, Profile, Scope
 # replacements are not named, neither those of a memory nor those by it.
 _WHOLE = """
 WITH wanted AS (
-    SELECT m.memory_id, m.version, m.importance, m.status, m.expiry, m.doubt,
+    SELECT m.memory_id, m.version, m.wording, m.importance, m.status, m.expiry, m.doubt,
            row_number() OVER (
                ORDER BY array_position(%(memory_ids)s::uuid[], m.memory_id),
                         CASE WHEN %(newest)s THEN 0 ELSE m.importance END DESC,
@@ -32,8 +32,8 @@ WITH wanted AS (
     ORDER BY place
     LIMIT %(limit)s::bigint
 )
-SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confidence, m.source,
-       t.origin, w.status, t.valid_from, m.created_at, t.known_from, t.detail, t.tags, t.keywords,
+SELECT w.memory_id, %(user_id)s::text, t.type, s.content, w.importance, s.confidence, m.source,
+       t.origin, w.status, t.valid_from, m.created_at, t.known_from, s.detail, s.tags, s.keywords,
        t.context, t.metadata, t.sensitive, m.conversation_id, t.valid_to, w.expiry,
        CASE WHEN w.status IN ('active', 'quarantined') THEN NULL ELSE t.superseded_by END,
        CASE WHEN %(known_at)s::timestamptz IS NULL THEN t.supersedes ELSE ARRAY(
@@ -52,8 +52,8 @@ SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confid
            ORDER BY o.place)
        END,
        w.version, t.job_id, h.access_count, h.last_accessed_at,
-       CASE WHEN t.sealed IS NOT NULL
-            THEN @sealed_of_memory(m.memory_id, w.version, t.text_version, t.sealed) END,
+       CASE WHEN s.sealed IS NOT NULL
+            THEN @sealed_of_memory(m.memory_id, w.wording, s.text_version, s.sealed) END,
        h.sources, h.entity_names,
        CASE WHEN %(as_of)s::timestamptz < (w.doubt ->> 'since')::timestamptz THEN NULL
             ELSE w.doubt END,
@@ -62,18 +62,25 @@ FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = w.memory_id
 CROSS JOIN LATERAL (
-    SELECT m.type, m.content, m.detail, m.confidence, m.origin, m.tags, m.keywords, m.context,
-           m.metadata, m.sensitive, m.valid_from, m.valid_to, m.superseded_by, m.supersedes,
-           m.job_id, m.updated_at AS known_from, m.sealed, m.text_version, m.may_replace
+    SELECT m.type, m.origin, m.context, m.metadata, m.sensitive, m.valid_from, m.valid_to,
+           m.superseded_by, m.supersedes, m.job_id, m.updated_at AS known_from, m.may_replace
     WHERE m.version = w.version
     UNION ALL
-    SELECT v.type, v.content, v.detail, v.confidence, v.origin, v.tags, v.keywords, v.context,
-           v.metadata, v.sensitive, v.valid_from, v.valid_to, v.superseded_by, v.supersedes,
-           v.job_id, v.known_from, v.sealed, 0, v.may_replace
+    SELECT v.type, v.origin, v.context, v.metadata, v.sensitive, v.valid_from, v.valid_to,
+           v.superseded_by, v.supersedes, v.job_id, v.known_from, v.may_replace
     FROM memory_versions AS v
     WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
       AND v.memory_id = m.memory_id AND v.version = w.version
 ) AS t
+CROSS JOIN LATERAL (
+    SELECT m.content, m.detail, m.confidence, m.tags, m.keywords, m.sealed, m.text_version
+    WHERE m.version = w.wording
+    UNION ALL
+    SELECT v.content, v.detail, v.confidence, v.tags, v.keywords, v.sealed, 0
+    FROM memory_versions AS v
+    WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+      AND v.memory_id = m.memory_id AND v.version = w.wording
+) AS s
 JOIN @whole_memories AS h ON h.memory_id = m.memory_id
 ORDER BY w.place
 """

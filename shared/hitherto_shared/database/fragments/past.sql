@@ -6,13 +6,14 @@
 -- asks about these memories only. What is forgotten now is left out of every past, with all that it
 -- stands for, merged into it or joined to it: a user who takes something back means all of it.
 --
--- `known` are the versions that were known, narrow. `worded` are the wordings that held then of what
--- was brought up to date later, as whole versions. An update holds since it was said; one of the same
--- day corrects what was said, and so does a change by hand: both hold of every time. So does the present
--- wording of what was forgotten in between, or whose earlier words were taken back. `judged` adds what earlier versions and
--- successors tell about how things stood; a merge that was undone says nothing of any time: its
--- parts do, which it no longer names. `expires_at` says no more than whether a memory had expired:
--- '-infinity', or NULL; what it was is `expiry`.
+-- `known` are the versions that were known, narrow. `worded` are the versions whose wording held then
+-- of what was brought up to date later; only their words, labels and expiry count. An update holds
+-- since it was said. One within a day of the words before it corrects them, and so does a correction
+-- by hand: both hold of every time. So does the present wording of what was forgotten in between, or
+-- whose earlier words were taken back since. `judged` adds what earlier versions and successors tell
+-- about how things stood; a merge that was undone says nothing of any time: its parts do, which it no
+-- longer names. `expires_at` says no more than whether a memory had expired: '-infinity', or NULL;
+-- what it was is `expiry`. `wording` is the version that the words are of.
 WITH RECURSIVE unsaid AS (
     SELECT memory_id FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'forgotten'
@@ -51,23 +52,46 @@ WITH RECURSIVE unsaid AS (
     FROM known AS n
     JOIN statements AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
          AND s.memory_id = n.memory_id AND s.version <= n.version
-         AND s.action = 'updated' AND s.made_version AND s.taken_back_at IS NULL
+         AND s.action = 'updated' AND s.made_version
+         AND (s.taken_back_at IS NULL OR s.taken_back_at > %(known_at)s::timestamptz)
     JOIN memory_versions AS v ON v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
          AND v.memory_id = n.memory_id AND v.version = s.version - 1
          AND v.status IN ('active', 'achieved')
-    WHERE s.said_at > %(as_of)s::timestamptz AND s.said_at >= v.said_at + interval '1 day'
+    WHERE s.said_at > %(as_of)s::timestamptz
+      AND s.said_at >= interval '1 day' + coalesce((
+          SELECT e.said_at FROM statements AS e
+          WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+            AND e.memory_id = n.memory_id AND e.version < s.version
+            AND e.made_version AND (e.action = 'updated' OR e.version = 1)
+          ORDER BY e.version DESC, e.said_at
+          LIMIT 1), v.said_at)
       AND (n.valid_to IS NULL OR n.valid_to > %(as_of)s)
       AND NOT EXISTS (
           SELECT FROM history AS h
           WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
             AND h.memory_id = n.memory_id AND h.version > s.version AND h.version <= n.version
             AND (h.action IN ('forgotten', 'rejected')
-                 OR (h.action = 'updated' AND h.job_id IS NULL)))
+                 OR (h.action IN ('updated', 'quarantined') AND h.job_id IS NULL
+                     AND NOT EXISTS (
+                         SELECT FROM memory_versions AS o
+                         JOIN (
+                             SELECT c.version, c.content, c.detail FROM memory_versions AS c
+                             WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+                               AND c.memory_id = n.memory_id
+                             UNION ALL
+                             SELECT c.version, c.content, c.detail FROM memories AS c
+                             WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+                               AND c.memory_id = n.memory_id) AS next
+                           ON next.version = h.version
+                          AND next.content = o.content AND next.detail = o.detail
+                         WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+                           AND o.memory_id = n.memory_id AND o.version = h.version - 1
+                           AND o.sealed IS NULL))))
       AND NOT EXISTS (
           SELECT FROM statements AS t
           WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
             AND t.memory_id = n.memory_id AND t.version < s.version
-            AND t.made_version AND t.taken_back_at IS NOT NULL)
+            AND t.made_version AND t.taken_back_at > v.known_from)
     ORDER BY n.memory_id, v.version
 ), judged AS MATERIALIZED (
     SELECT n.*, lapsed.archived_at, lapsed.status AS status_before,
@@ -117,7 +141,7 @@ WITH RECURSIVE unsaid AS (
     LEFT JOIN worded AS w USING (memory_id)
 )
 SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id,
-       memory_id, wording AS version, text_version, lexical_no, type,
+       memory_id, version, wording, text_version, lexical_no, type,
        stated_confidence AS confidence, source,
        coalesce(importance_before, importance) AS importance,
        CASE WHEN stated IN ('contradicted', 'achieved') AND valid_to > %(as_of)s THEN 'active'
@@ -132,7 +156,7 @@ WHERE %(as_of)s::timestamptz IS NULL OR valid_to IS NULL OR valid_to > %(as_of)s
    OR stated IN ('contradicted', 'achieved');
 
 -- @filtered_memories_at: those of them that pass the filters of a search or a list.
-SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.lexical_no,
+SELECT m.tenant_id, m.user_id, m.memory_id, m.wording AS version, m.text_version, m.lexical_no,
        m.importance, m.created_at, NULL::timestamptz AS updated_at, m.valid_from,
        m.conversation_id, m.sealed
 FROM @memories_at(NULL::uuid[]) AS m
