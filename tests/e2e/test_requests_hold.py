@@ -169,6 +169,25 @@ async def test_row_72_a_request_and_a_join_taken_back_at_once_leave_both(
     assert await told(modelled) == {NONE, VEGETARIAN}
 
 
+@pytest.mark.parametrize("asked_again", [True, False])
+async def test_row_10_what_was_joined_after_a_request_parts_with_what_let_it_join(
+    modelled: Services, model: ScriptedModel, asked_again: bool
+) -> None:
+    """Nobody asked to forget it, unless they have asked once more since."""
+    model.script = script(nothing, learning)
+    await tell(modelled, "meat", MEAT, day=0)
+    await tell(modelled, "vegetarian", VEGETARIAN, day=1)
+    await ask_to_forget(modelled, MEAT, "hand")
+    since = datetime.now(UTC)
+    await learn(modelled, talk(MEAT, conversation="again", at=since))
+    await join(modelled, model, MEAT, VEGETARIAN, COMMUTE)
+    assert await told(modelled) == {MEAT}
+    if asked_again:
+        await ask_to_forget(modelled, MEAT, "hand")
+    await take_back(modelled, since=since)
+    assert await told(modelled) == (set() if asked_again else {VEGETARIAN})
+
+
 @pytest.mark.parametrize("by", ["hand", "request"])
 async def test_row_10_what_comes_back_in_forgotten_words_stays_untold(
     modelled: Services, model: ScriptedModel, by: str
@@ -228,21 +247,28 @@ def tagging(request: ChatRequest) -> Mapping[str, Any]:
 
 
 async def told_of(
-    watcher: Watcher, receiver: Receiver, memory_id: str, count: int
+    watcher: Watcher, receiver: Receiver, memory_id: str, version: int
 ) -> tuple[str, str]:
-    """The words that the last of so many changes of a memory tells, to a stream and a webhook."""
+    """The words that changes of a memory tell after a version, to a stream and a webhook.
 
-    def heard(changes: Sequence[change_pb2.MemoryChange]) -> list[str]:
-        return [each.memory.content for each in changes if each.memory_id == memory_id]
+    A stream may begin with changes from just before it.
+    """
 
-    def received() -> list[str]:
+    def heard(changes: Sequence[change_pb2.MemoryChange]) -> set[str]:
+        mine = [each for each in changes if each.memory_id == memory_id]
+        return {each.memory.content for each in mine if each.version > version}
+
+    def received() -> set[str]:
         changes = [each.data["change"] for each in receiver.received]
         mine = [each for each in changes if each.get("memoryId") == memory_id]
-        return [each.get("memory", {}).get("content", "") for each in mine]
+        return {
+            each.get("memory", {}).get("content", "") for each in mine if each["version"] > version
+        }
 
-    await watcher.until(lambda changes: len(heard(changes)) >= count)
-    await eventually(lambda: len(received()) >= count)
-    return heard(watcher.heard)[-1], received()[-1]
+    await watcher.until(lambda changes: bool(heard(changes)))
+    await eventually(lambda: bool(received()))
+    ((streamed,), (sent,)) = heard(watcher.heard), received()
+    return streamed, sent
 
 
 async def test_row_10_no_change_tells_the_words_of_what_was_joined_to_it(
@@ -254,14 +280,15 @@ async def test_row_10_no_change_tells_the_words_of_what_was_joined_to_it(
     await tell(modelled, "third", f"{NONE}!!", day=2)
     await tell(modelled, "vegetarian", VEGETARIAN, day=3)
     await join(modelled, model, VEGETARIAN, NONE, COMMUTE)
-    joined = (await with_words(modelled, NONE)).id
+    joined = await with_words(modelled, NONE)
     async with Receiver() as receiver, Watcher(modelled, include_content=True) as watcher:
         await ask(modelled, "CreateWebhook", url=receiver.url, include_content=True)
         await take_back(modelled, conversation_id="third")
-        assert await told_of(watcher, receiver, joined, 1) == (NONE, NONE)
+        assert await told_of(watcher, receiver, joined.id, joined.version) == (NONE, NONE)
+        joined = await with_words(modelled, NONE)
         await ask_to_forget(modelled, VEGETARIAN, "hand")
         await take_back(modelled, conversation_id="again")
-        assert await told_of(watcher, receiver, joined, 2) == ("", "")
+        assert await told_of(watcher, receiver, joined.id, joined.version) == ("", "")
 
 
 async def test_row_72_who_says_it_after_a_request_is_heard(

@@ -67,6 +67,18 @@ class MemoryHistory:
         ]
 
     @property
+    def joined(self) -> StoredVersion | None:
+        """The version since which what stands for it now does so, if anything does."""
+        found, by = None, self.held.memory.superseded_by
+        for each in reversed(self.versions):
+            if by is None or each.fields["superseded_by"] != by:
+                break
+            if each.fields["status"] != "superseded":
+                break
+            found = each
+        return found
+
+    @property
     def lost_names(self) -> set[tuple[str, str]]:
         """The entities that only statements mention which no longer count, by name and type."""
         return _names(self.statements) - _names(self.standing)
@@ -126,6 +138,21 @@ class Gone:
             return _is_forgotten(held)
         fields = self.rebuilt(histories[by])
         return fields is not None and fields["status"] == "forgotten"
+
+    def is_asked_since(self, memory_id: UUID, known: Mapping[UUID, MemoryHistory]) -> bool:
+        """Whether somebody asked to forget what stands for a memory after it was joined to that."""
+        each, joined = known[memory_id], list[datetime]()
+        for _ in known:
+            version, by = each.joined, each.held.memory.superseded_by
+            if version is None or by is None or by not in known:
+                break
+            joined.append(version.at)
+            each = known[by]
+            fields = self._replayed(each)
+            at = fields["forgotten_at"]
+            if fields["status"] == "forgotten" and (at is None or at >= max(joined)):
+                return True
+        return False
 
 
 async def vouched_for(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, datetime]:

@@ -16,7 +16,6 @@ from hitherto_extraction.rollback.histories import Gone, MemoryHistory, read_his
 from hitherto_extraction.rollback.otherwise import clear_doubts, confirmed_otherwise
 from hitherto_extraction.rollback.rebuilt import FIELDS
 from hitherto_extraction.storage import (
-    editing,
     ledger,
     memories,
     mentions,
@@ -128,8 +127,8 @@ class Rebuilding:
     async def _read_all(self, touched: Collection[UUID]) -> dict[UUID, MemoryHistory]:
         """The histories of memories, and of those that were closed or held back by what is gone.
 
-        What was joined to a memory that stays forgotten stays joined to it, whatever is taken back:
-        whoever asked to forget that one asked for both.
+        What was joined to a memory before somebody asked to forget that one stays joined to it,
+        whatever is taken back: they asked for both.
         """
         histories: dict[UUID, MemoryHistory] = {}
         unread = set(touched)
@@ -140,14 +139,22 @@ class Rebuilding:
             unread = set(depending) - histories.keys()
         await self.gone.find_earlier(self.user, histories)
         heads = await superseded.successors(self.user, histories)
-        held = await editing.read(self.user, sorted(set(heads.values())))
+        above = await superseded.above(self.user, histories)
+        known = histories | await read_histories(self.user, above - histories.keys())
         for memory_id, by in heads.items():
-            if not self.gone.keeps_hidden(by, held[by], histories):
+            each = histories[memory_id]
+            if not self.gone.keeps_hidden(by, known[by].held, histories):
+                continue
+            if (
+                each.joined is not None
+                and each.joined.version in each.taken
+                and not self.gone.is_asked_since(memory_id, known)
+            ):
+                # What is taken back joined it after the request.
                 continue
             if memory_id in self.gone.every:
                 self.gone.hidden.add(memory_id)
                 self.gone.joined.add(memory_id)
-            each = histories[memory_id]
             joins = {v.version for v in each.versions if v.fields["status"] == "superseded"}
             histories[memory_id] = replace(each, taken=each.taken - joins)
         return histories

@@ -65,7 +65,7 @@ class RebuiltMemory:
         self.at: datetime | None = None
         self._gone = frozenset(gone)
         self._hidden = frozenset(hidden)
-        self._ended_at: datetime | None = None
+        self.ended_at: datetime | None = None
         self._before: dict[str, dict[str, Any]] = {}
 
     def state(
@@ -152,12 +152,12 @@ class RebuiltMemory:
             for name in ("valid_from", "said_at", "origin"):
                 held[name] = new[name]
         if new["status"] == "forgotten" and old["status"] != "forgotten":
-            self._ended_at = after.at
+            self.ended_at = after.at
 
     def forget(self, at: datetime) -> None:
         """Forget it, whatever else has forgotten it."""
         self._lapse("forgotten")
-        self.held["status"], self.held["superseded_by"], self._ended_at = "forgotten", None, at
+        self.held["status"], self.held["superseded_by"], self.ended_at = "forgotten", None, at
 
     def hear(self, statement: StoredStatement) -> None:
         """Apply a statement of a source."""
@@ -181,7 +181,7 @@ class RebuiltMemory:
         held, said = self.held, statement.said
         trusted, suspect = is_higher(statement.origin), bool(said.get("suspect"))
         if held["status"] == "forgotten":
-            late = self._ended_at is not None and statement.said_at <= self._ended_at
+            late = self.ended_at is not None and statement.said_at <= self.ended_at
             if not held["content"]:
                 self._begin(statement)
                 self._lapse("forgotten")
@@ -229,7 +229,7 @@ class RebuiltMemory:
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
         if said.get("status") == "forgotten":
             self._lapse("forgotten")
-            held["status"], self._ended_at = "forgotten", self.at
+            held["status"], self.ended_at = "forgotten", self.at
         if said.get("status") == "contradicted":
             named = [each for each in replacements(said) if each[0] not in self._gone]
             if named:
@@ -276,13 +276,14 @@ class RebuiltMemory:
         held, said = self.held, statement.said
         status, at = said["status"], datetime.fromisoformat(said["valid_to"])
         by = UUID(said["superseded_by"]) if said["superseded_by"] else None
-        if by in self._gone or held["status"] not in CURRENT_STATUSES:
+        if by in self._gone:
             return
         if status == "forgotten":
-            # Also before anything that is left states it: what repeats it stays forgotten too.
+            # Also before anything that is left states it, and if it is forgotten already or waits
+            # for review: the newest request counts.
             self.forget(at)
             return
-        if not held["content"]:
+        if held["status"] not in CURRENT_STATUSES or not held["content"]:
             return
         self._end(status, at, by)
         if status == "achieved":

@@ -32,7 +32,7 @@ def replay(
     """The fields of the memory from the remaining statements.
 
     If nothing states it any more, `content` is empty, and `status` says whether a request to forget
-    it stands.
+    it stands; `forgotten_at` is when it was last forgotten, if it was.
 
     Args:
         versions: Every version, the first one first, the present one last.
@@ -72,7 +72,7 @@ def replay(
         for each in said[version.version]:
             if not each.taken:
                 rebuilt.hear(each)
-    return rebuilt.held
+    return {**rebuilt.held, "forgotten_at": rebuilt.ended_at}
 
 
 def stating(

@@ -108,6 +108,9 @@ async def _write(
         if vouched:
             # No version holds the questions; these are of the words that are vouched for.
             after = replace(after, questions=held.questions)
+        expires_at = after.memory.expires_at
+        if expires_at is not None and expires_at <= at:
+            after = after.changed(expires_at=None)
         by = after.memory.superseded_by
         if by is not None and not await editing.read(user, [by]):
             # It was deleted.
