@@ -5,6 +5,7 @@ faults.md rows 28, 29, 38, 39, 67.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -32,6 +33,7 @@ from tests.unit.pipeline.situations import (
     new,
     planned,
     reasons,
+    situation,
     untouched,
     update,
 )
@@ -116,6 +118,23 @@ def test_row_38_what_a_late_request_does_not_forget_ends_late_all_the_same() -> 
         ("contradicted", UUID(int=1))
     ]
     assert reasons(plan) == ["refused_late"]
+
+
+def test_row_29_requests_older_than_updates_of_the_same_reply_are_limited_with_these() -> None:
+    numbers = range(1, 7)
+    given = situation(
+        *(known(n, content="Ana has cats") for n in numbers),
+        updated=[update(n, "Ana has old cats", source_ids=["m2"]) for n in numbers],
+        forgotten=[forgotten(n, source_ids=["m1"]) for n in numbers],
+        active_count=20,
+    )
+    said = {
+        name: StoredMessage(n, f"c{n}", "user", "", SAID, at)
+        for n, (name, at) in enumerate({"m1": NOON + timedelta(hours=1), "m2": LATER}.items(), 1)
+    }
+    plan = make_plan(replace(given, witnesses=Witnesses("talk", said)))
+    assert not (plan.rewrites or plan.closures)
+    assert reasons(plan) == ["refused_over_cap"] * 12
 
 
 def test_what_a_memory_contradicts_that_is_to_be_forgotten_ends_without_a_successor() -> None:

@@ -120,7 +120,8 @@ def close(draft: Draft, ending: Ending, why: str | None) -> None:
     With `why`, it exceeds the limit on changes and is refused.
     """
     if why is not None:
-        _refuse(draft, ending.item.cited, ending.known, why, ending.successor)
+        beside = None if _withheld(draft, ending.successor) else ending.successor
+        _refuse(draft, ending.item.cited, ending.known, why, beside)
         return
     try:
         match ending.kind:

@@ -73,7 +73,7 @@ def put_off(end: datetime, old: str, new: str) -> datetime:
 
 def _is_end(moment: datetime, day: date) -> bool:
     """Whether a day ends at a moment, in any time zone: the user may have travelled since."""
-    late = moment - datetime.combine(day + timedelta(days=1), time(), UTC)
+    late = moment - timedelta(days=1) - datetime.combine(day, time(), UTC)
     return timedelta(hours=-14) <= late <= timedelta(hours=12) and not late % _OFFSETS
 
 

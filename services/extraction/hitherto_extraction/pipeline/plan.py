@@ -96,7 +96,9 @@ def _change(draft: Draft) -> None:
         else:
             updates.refine(draft, change)
     for request in requests:
-        closures.close(draft, request, too_many)
+        # One that seemed too late is none of those that were counted.
+        late = request.known.memory_id not in asked
+        closures.close(draft, request, too_many or (why if late else None))
     for ending in endings:
         closures.close(draft, ending, why)
 
