@@ -21,8 +21,8 @@ from hitherto_shared.database.migration_files import all_migrations
 _LEDGER = "schema_migrations"
 _EVERY = f"ALL TABLES IN SCHEMA {SCHEMA}"
 
-# Functions are everybody's, except those with the rights of their owner. Any login may ask, also
-# one that may not use the schema.
+# Our own functions are everybody's, except those with the rights of their owner. Any login may ask,
+# also one that may not use the schema.
 _LACKING: LiteralString = """
 WITH here AS (SELECT to_regnamespace(%(schema)s) AS oid),
 lacking AS (
@@ -36,6 +36,7 @@ lacking AS (
     FROM here JOIN pg_catalog.pg_proc AS p ON p.pronamespace = here.oid
     CROSS JOIN pg_catalog.pg_roles AS r
     WHERE r.rolname = ANY (%(logins)s)
+      AND p.proowner = to_regrole(%(owner)s)
       AND (NOT p.prosecdef OR r.rolname = 'hitherto_maintenance')
       AND NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
     UNION ALL
@@ -141,6 +142,7 @@ def lacking_rights(connection: psycopg.Connection, logins: Sequence[str] = LOGIN
         _LACKING,
         {
             "schema": SCHEMA,
+            "owner": OWNER,
             "logins": [*logins],
             "roles": [*roles],
             "privileges": [*privileges],
