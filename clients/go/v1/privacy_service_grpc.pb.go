@@ -87,8 +87,9 @@ type PrivacyServiceClient interface {
 	EraseUser(ctx context.Context, in *EraseUserRequest, opts ...grpc.CallOption) (*EraseUserResponse, error)
 	// ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
 	// that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
-	// several transactions: an interrupted call keeps what it has done, and the next call does the rest. It
-	// takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+	// several transactions: an interrupted call keeps what it has done. The same call with the same
+	// `idempotency_key` does the rest of what there was at first; with another one, it also clears what was said
+	// since. It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
 	ClearMemories(ctx context.Context, in *ClearMemoriesRequest, opts ...grpc.CallOption) (*ClearMemoriesResponse, error)
 	// DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
 	// pending jobs. What was learnt from it stays, with `conversation_id` cleared. A long conversation takes
@@ -279,8 +280,9 @@ type PrivacyServiceServer interface {
 	EraseUser(context.Context, *EraseUserRequest) (*EraseUserResponse, error)
 	// ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
 	// that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
-	// several transactions: an interrupted call keeps what it has done, and the next call does the rest. It
-	// takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+	// several transactions: an interrupted call keeps what it has done. The same call with the same
+	// `idempotency_key` does the rest of what there was at first; with another one, it also clears what was said
+	// since. It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
 	ClearMemories(context.Context, *ClearMemoriesRequest) (*ClearMemoriesResponse, error)
 	// DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
 	// pending jobs. What was learnt from it stays, with `conversation_id` cleared. A long conversation takes

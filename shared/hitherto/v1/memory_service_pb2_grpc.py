@@ -155,9 +155,10 @@ class MemoryServiceServicer(object):
     def RestoreMemory(self, request, context):
         """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set
         or that has passed. A memory that was not ACTIVE before returns to its earlier status: ACHIEVED,
-        CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. It also parts a memory that a
-        reconciliation joined to one that says the same: it is ACTIVE or ACHIEVED again, with its own sources, and
-        is not joined again. Restoring an ACTIVE memory that has not expired changes nothing.
+        CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review, unless what had brought it there was
+        taken back. It also parts a memory that a reconciliation joined to one that says the same: it is ACTIVE or
+        ACHIEVED again, with its own sources, and is not joined again. Restoring an ACTIVE memory that has not
+        expired changes nothing.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT`, whose message
         names the call that undoes it: UndoConsolidation for a memory that was merged, RollbackSource for one that

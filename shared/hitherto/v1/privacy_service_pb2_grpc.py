@@ -161,8 +161,9 @@ class PrivacyServiceServicer(object):
     def ClearMemories(self, request, context):
         """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
         that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
-        several transactions: an interrupted call keeps what it has done, and the next call does the rest. It
-        takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+        several transactions: an interrupted call keeps what it has done. The same call with the same
+        `idempotency_key` does the rest of what there was at first; with another one, it also clears what was said
+        since. It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

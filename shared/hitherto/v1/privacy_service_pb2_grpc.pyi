@@ -88,8 +88,9 @@ class PrivacyServiceStub:
     ClearMemories: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.ClearMemoriesRequest, _privacy_service_pb2.ClearMemoriesResponse]
     """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
     that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
-    several transactions: an interrupted call keeps what it has done, and the next call does the rest. It
-    takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+    several transactions: an interrupted call keeps what it has done. The same call with the same
+    `idempotency_key` does the rest of what there was at first; with another one, it also clears what was said
+    since. It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
     """
     DeleteConversation: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.DeleteConversationRequest, _privacy_service_pb2.DeleteConversationResponse]
     """DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
@@ -178,8 +179,9 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     ClearMemories: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.ClearMemoriesRequest, _privacy_service_pb2.ClearMemoriesResponse]  # type: ignore[assignment]
     """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
     that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
-    several transactions: an interrupted call keeps what it has done, and the next call does the rest. It
-    takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+    several transactions: an interrupted call keeps what it has done. The same call with the same
+    `idempotency_key` does the rest of what there was at first; with another one, it also clears what was said
+    since. It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
     """
     DeleteConversation: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.DeleteConversationRequest, _privacy_service_pb2.DeleteConversationResponse]  # type: ignore[assignment]
     """DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
@@ -295,8 +297,9 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_privacy_service_pb2.ClearMemoriesResponse, _abc.Awaitable[_privacy_service_pb2.ClearMemoriesResponse]]:
         """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
         that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
-        several transactions: an interrupted call keeps what it has done, and the next call does the rest. It
-        takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+        several transactions: an interrupted call keeps what it has done. The same call with the same
+        `idempotency_key` does the rest of what there was at first; with another one, it also clears what was said
+        since. It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
         """
 
     @_abc_1.abstractmethod
