@@ -47,16 +47,16 @@ async def test_i6_the_first_conversations_are_checked(
 
     A conversation that goes on is not counted again.
     """
-    for number, (said, learnt) in enumerate(LANGUAGES.items()):
-        model.queue(ChatAnswer.of(new_memories=[memory(each, ["m1"]) for each in learnt]))
-        result = await learn(modelled, talk(said, user=f"u{number}"))
-        assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}, said
-
     before = {
         (check, outcome): metric(check, outcome)
         for check in ("grounding", "duplicate")
         for outcome in ("passed", "failed")
     }
+    for number, (said, learnt) in enumerate(LANGUAGES.items()):
+        model.queue(ChatAnswer.of(new_memories=[memory(each, ["m1"]) for each in learnt]))
+        result = await learn(modelled, talk(said, user=f"u{number}"))
+        assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}, said
+
     model.queue(
         ChatAnswer.of(
             new_memories=[
@@ -69,10 +69,11 @@ async def test_i6_the_first_conversations_are_checked(
     result = await learn(modelled, talk("In Faro I grow quinces and medlars."))
     assert result.memories_created == 3
     assert checks(result.counts) == {"checked": 3, "ungrounded": 1, "duplicate": 1}
+    said_before = len(LANGUAGES)
     counted = {
-        ("grounding", "passed"): 2,
-        ("grounding", "failed"): 1,
-        ("duplicate", "passed"): 2,
+        ("grounding", "passed"): 2 + said_before,
+        ("grounding", "failed"): 1 + said_before,
+        ("duplicate", "passed"): 2 + 2 * said_before,
         ("duplicate", "failed"): 1,
     }
     # The job's end is visible before the process that committed it goes on.
