@@ -116,6 +116,7 @@ async def test_d9_an_update_holds_since_it_was_said(
             "up to 60": costs(60),
             "still 60": costs(60),
             "even 70": costs(70),
+            "sport": lambda r: {"updated_memories": [{"id": shown(r, "gym"), "tags": ["sport"]}]},
             "54": lambda _: {"new_memories": [first]},
         }
     )
@@ -126,8 +127,9 @@ async def test_d9_an_update_holds_since_it_was_said(
             ("sorry, 45 euros it is", MARCH + timedelta(hours=2)),
             ("the gym went up to 60 euros", MAY),
             ("the gym is still 60 euros", july),
-            # A repetition begins no day anew.
-            ("the gym is still 60 euros", september - timedelta(hours=9)),
+            # Neither a repetition nor another tag begins a day anew.
+            ("the gym is still 60 euros", september - timedelta(hours=10)),
+            ("the gym counts as sport", september - timedelta(hours=9)),
         ]
     ):
         await learn(modelled, talk(words, conversation=f"c{number}", at=said_at))
@@ -157,7 +159,9 @@ async def test_d9_an_update_holds_since_it_was_said(
     await ask(modelled, "RollbackSource", conversation_id="c9")
     assert await costs_at(as_of=MAY - DAY) == [45]
     assert await costs_at(as_of=september) == [60]
+    known_at = now_of(tenant_conninfo)
     await ask(modelled, "RollbackSource", conversation_id="c1")
+    assert await costs_at(known_at=known_at, as_of=MAY - DAY) == [45]
     assert await costs_at(as_of=MAY - DAY) == [60]
     await update(modelled, str(known), "content", content="Ana pays 61 euros for the gym")
     assert await costs_at(as_of=MAY - DAY) == [61]

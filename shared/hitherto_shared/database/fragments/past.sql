@@ -8,8 +8,9 @@
 --
 -- `known` are the versions that were known, narrow. `worded` are the versions whose wording held then
 -- of what was brought up to date later; only their words, labels and expiry count. An update holds
--- since it was said. One within a day of the words before it corrects them, and so does a correction
--- by hand: both hold of every time. So does the present wording of what was forgotten in between, or
+-- since it was said. One within a day since the words before it were first said corrects them, and
+-- so does a correction by hand: both hold of every time. Words that are sealed cannot be compared: any
+-- change by hand may have changed them. So does the present wording of what was forgotten in between, or
 -- whose earlier words were taken back since. `judged` adds what earlier versions and successors tell
 -- about how things stood; a merge that was undone says nothing of any time: its parts do, which it no
 -- longer names. `expires_at` says no more than whether a memory had expired: '-infinity', or NULL;
@@ -59,11 +60,16 @@ WITH RECURSIVE unsaid AS (
          AND v.status IN ('active', 'achieved')
     WHERE s.said_at > %(as_of)s::timestamptz
       AND s.said_at >= interval '1 day' + coalesce((
-          SELECT e.said_at FROM statements AS e
-          WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-            AND e.memory_id = n.memory_id AND e.version < s.version
-            AND e.made_version AND (e.action = 'updated' OR e.version = 1)
-          ORDER BY e.version DESC, e.said_at
+          SELECT coalesce(min(e.said_at), min(f.said_at))
+          FROM memory_versions AS f
+          LEFT JOIN statements AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+               AND e.memory_id = n.memory_id AND e.version = f.version AND e.made_version
+               AND e.action IN ('said', 'updated')
+          WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+            AND f.memory_id = n.memory_id AND f.version <= v.version
+            AND f.content = v.content AND f.detail = v.detail AND v.sealed IS NULL
+          GROUP BY f.version
+          ORDER BY f.version
           LIMIT 1), v.said_at)
       AND (n.valid_to IS NULL OR n.valid_to > %(as_of)s)
       AND NOT EXISTS (
@@ -91,7 +97,8 @@ WITH RECURSIVE unsaid AS (
           SELECT FROM statements AS t
           WHERE t.tenant_id = %(tenant_id)s AND t.user_id = %(user_id)s
             AND t.memory_id = n.memory_id AND t.version < s.version
-            AND t.made_version AND t.taken_back_at > v.known_from)
+            AND t.made_version AND t.taken_back_at > v.known_from
+            AND (%(known_at)s::timestamptz IS NULL OR t.taken_back_at <= %(known_at)s))
     ORDER BY n.memory_id, v.version
 ), judged AS MATERIALIZED (
     SELECT n.*, lapsed.archived_at, lapsed.status AS status_before,
