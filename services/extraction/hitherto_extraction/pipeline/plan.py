@@ -89,6 +89,9 @@ def _change(draft: Draft) -> None:
     # What is forgotten needs no other end.
     endings = [each for each in endings if each.known.memory_id not in asked]
     why = room.refuses(len(endings), len(changes), len(asked))
+    # Where updates are set aside, a request that is older than these is not too late.
+    every = {each.known.memory_id for each in requests}
+    beyond = too_many or (why and room.refuses(0, 0, len(every)))
     for change in changes:
         end_if_given_up()
         if why is not None:
@@ -96,9 +99,8 @@ def _change(draft: Draft) -> None:
         else:
             updates.refine(draft, change)
     for request in requests:
-        # One that seemed too late is none of those that were counted.
         late = request.known.memory_id not in asked
-        closures.close(draft, request, too_many or (why if late else None))
+        closures.close(draft, request, beyond if late else too_many)
     for ending in endings:
         closures.close(draft, ending, why)
 

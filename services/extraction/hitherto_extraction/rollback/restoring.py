@@ -108,13 +108,13 @@ async def _write(
         if vouched:
             # No version holds the questions; these are of the words that are vouched for.
             after = replace(after, questions=held.questions)
-        expires_at = after.memory.expires_at
-        if expires_at is not None and expires_at <= at:
-            after = after.changed(expires_at=None)
         by = after.memory.superseded_by
         if by is not None and not await editing.read(user, [by]):
             # It was deleted.
             after = after.changed(superseded_by=None)
+    if (expires_at := after.memory.expires_at) is not None and expires_at <= at:
+        # Who restores it means it to be read.
+        after = after.changed(expires_at=None)
     if lost := history.lost_names:
         unmentioned = await storage.unmention(user, memory_id, sorted(lost))
         await mentions.recount(user, [], also=unmentioned)
