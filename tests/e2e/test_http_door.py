@@ -577,60 +577,36 @@ async def test_who_sends_half_a_stream_holds_no_place(
         await caller.http.aclose()
 
 
-async def test_large_bodies_keep_only_large_ones_out(
-    caller: Caller, door: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("room", "held", "others"),
+    [
+        pytest.param(165_000, 165_000, 150_000, id="large ones keep only large ones out"),
+        pytest.param(50_000, 49_000, 2_000, id="small ones have a bound together"),
+    ],
+)
+async def test_bodies_have_a_room(
+    caller: Caller, door: str, monkeypatch: pytest.MonkeyPatch, room: int, held: int, others: int
 ) -> None:
-    """Whoever has no credential can fill the room for them."""
-    monkeypatch.setattr(incoming, "MAX_HELD_BYTES", 165_000)
+    """Whoever has no credential can fill it."""
+    monkeypatch.setattr(incoming, "MAX_HELD_BYTES", room)
     where = urlsplit(door)
     _, writer = await asyncio.open_connection(where.hostname, where.port)
     writer.write(
-        f"POST /hitherto.v1.{SAVE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n"
+        f"POST /hitherto.v1.{SAVE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {held + 1}\r\n"
         "Content-Type: application/json\r\n\r\n".encode()
-        + b" " * 165_000
+        + b" " * held
     )
     await writer.drain()
 
-    async def large() -> int:
-        return (await caller.post(SEARCH, '{"userId": "ana"}' + " " * 150_000)).status_code
+    async def answers(status: int) -> bool:
+        body = '{"userId": "ana"}' + " " * others
+        return (await caller.post(SEARCH, body)).status_code == status
 
-    async def is_full() -> bool:
-        return await large() == 429
-
-    async def has_room() -> bool:
-        return await large() == 200
-
-    await eventually(is_full, "a room that is full")
-    assert (await caller.post(SEARCH, {"userId": "ana"})).status_code == 200
+    await eventually(lambda: answers(429), "a room that is full")
+    if held > 100_000:
+        assert (await caller.post(SEARCH, {"userId": "ana"})).status_code == 200
     writer.close()
-    await eventually(has_room, "room again")
-
-
-async def test_many_small_bodies_have_a_bound_together(
-    caller: Caller, door: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(incoming, "MAX_HELD_BYTES", 50_000)
-    where = urlsplit(door)
-    _, writer = await asyncio.open_connection(where.hostname, where.port)
-    writer.write(
-        f"POST /hitherto.v1.{SAVE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50000\r\n"
-        "Content-Type: application/json\r\n\r\n".encode()
-        + b" " * 49_000
-    )
-    await writer.drain()
-
-    async def status() -> int:
-        return (await caller.post(SEARCH, '{"userId": "ana"}' + " " * 2_000)).status_code
-
-    async def is_full() -> bool:
-        return await status() == 429
-
-    async def has_room() -> bool:
-        return await status() == 200
-
-    await eventually(is_full, "a room that is full")
-    writer.close()
-    await eventually(has_room, "room again")
+    await eventually(lambda: answers(200), "room again")
 
 
 async def test_what_a_proxy_could_take_for_two_requests_is_one_and_the_last(door: str) -> None:
