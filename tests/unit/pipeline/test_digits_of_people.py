@@ -17,7 +17,7 @@ import pytest
 from benchmarks.state import people, replies
 from hitherto_extraction.pipeline.digits import strange
 
-REFUSED = {"ar": 0, "de": 0, "en": 4, "es": 0, "hi": 0, "ja": 8, "vi": 3, "zh": 2}
+REFUSED = {"ar": 0, "de": 0, "en": 4, "es": 0, "hi": 0, "ja": 7, "vi": 1, "zh": 1}
 """What is left, of 1,787 wordings: counts of what was listed, months without a day, and numbers of
 messages that the reply does not cite. Lower a number when the check learns to read one more."""
 
@@ -91,6 +91,9 @@ def test_what_was_said_or_computed_is_no_stranger() -> None:
         ("earns 1200000 rupees", "12,00,000 रुपये"),
         ("يكسب 1200", "١٬٢٠٠"), ("takes 3.5 cups", "3½ cups"), ("takes 3 1/2 cups", "3½ cups"),
         ("moved on 2026-03-01", "I moved yesterday"),
+        ("bis 15.03.2026", "bis in zwei Wochen"), ("since 3/2026", "since this month"),
+        ("từ đầu tháng 4/2026", "từ tháng sau"), ("2026年4月に引っ越す", "来月引っ越す"),
+        ("by 03/15/2026", "in two weeks"), ("2026年3月15日まで", "再来週まで"),
         ("moves on 2026-12-24", "we move on Christmas Eve"), ("started in 2026-02", "last month"),
         ("started in 2025", "a year ago"), ("plays chess", "7 years"),
         ("uses Postgres 16", "we went from 15 to 16"),
@@ -103,6 +106,8 @@ def test_any_other_number_is_one() -> None:
         ("takes 40 mg", "now 20mg", ["40"]), ("earns 1,500 euros", "I earn 1,600", ["500"]),
         ("meets at 15:00", "at 2 pm", ["15"]),
         ("moved on 2024-03-01", "I moved yesterday", ["03", "01"]),
+        ("seit 1.3.2024", "seit gestern", ["1", "3"]), ("2024年4月", "来月", ["4"]),
+        ("version 3.2026.1", "the new version", ["3", "1"]),
         ("on 2026-02-31", "the last day", ["02", "31"]), ("has 3 cats and 4 dogs", "3 cats", ["4"]),
         ("毎朝20キロ走る", "十キロに増やした", ["20"]), ("毎朝20キロ走る", "九" * 5_000, ["20"]),
         ("月薪1.6万", "15000", ["1", "6"]), ("takes 3.25 cups", "3½ cups", ["25"]),
@@ -121,6 +126,32 @@ def test_a_day_of_which_only_a_part_was_said_is_computed() -> None:
     for said in ["परीक्षा 14 को है", "the test is on the 14th", "14日だよ", "Am 14."]:
         assert strange("the test is on 2026-06-14", [said], [date(2026, 5, 1)]) == []
         assert strange("the test is on 2031-06-14", [said], [date(2026, 5, 1)]) != []
+
+
+def test_a_date_may_name_its_month_in_any_language() -> None:
+    for said, day in [
+        ("I was born on March 15, 1990.", "1990-03-15"),
+        ("Ich bin am 5. März 1990 geboren", "1990-03-05"),
+        ("nací el 15 de marzo de 1990", "1990-03-15"), ("ولدت في ١٥ مارس ١٩٩٠", "1990-03-15"),
+        ("मेरा जन्म 15 मार्च 1990 को हुआ", "1990-03-15"), ("there since March 2019", "2019-03"),
+        ("from May 2019 to 5 June 2020", "2020-06-05"),
+        ("1990年3月15日生まれ", "1990-03-15"), ("sinh ngày 15 tháng 3 năm 1990", "1990-03-15"),
+    ]:  # fmt: skip
+        assert found(f"born {day}", said) == []
+        assert found(f"born {day}", said, days=()) == []
+
+
+def test_no_part_of_a_date_is_made_up() -> None:
+    for said, day, numbers in [
+        ("I was born on March 15, 1990.", "1990-03-16", ["03", "16"]),
+        ("I was born on March 15, 1990.", "1991-03-15", ["03"]),
+        ("I was born on March 15, 1990.", "1990-13-15", ["13"]),
+        ("born in March 1990; I grew up with 15 cousins", "1990-03-15", ["03"]),
+        ("on 3/15/1990", "1990-04-15", ["04"]), ("on 1990-03-15", "1990-04-15", ["04"]),
+        ("1990年3月15日生まれ", "1990-04-15", ["04"]), ("tháng 3 năm 2019", "2019-04", ["04"]),
+        ("15.3.1990", "1990-04-15", ["04"]),
+    ]:  # fmt: skip
+        assert found(f"born {day}", said) == numbers
 
 
 def test_the_old_wording_is_a_source_too() -> None:

@@ -26,9 +26,19 @@ _MYRIAD = 10_000
 _LONGEST = 20
 """Maximum signs of a number that is computed."""
 _DATE = re.compile(r"(?<![\d-])(\d{4})-(\d{2})(?:-(\d{2}))?(?![\d-])")
+_DATE_BY_SIGNS = re.compile(
+    r"(?<![\d./-])(?:(\d{4})[年./](\d{1,2})(?:[月./](\d{1,2})(?!\d))?"
+    r"|(?:(\d{1,2})[./])?(\d{1,2})[./](\d{4})(?![\d./-]))"
+)
+"""A day or month as in 2026年3月15日, 15.03.2026, or 3/2026."""
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
 _COMPUTED = timedelta(days=400)
 """How far from its message a day may lie that a message means without naming it."""
+_DATED = re.compile(
+    r"(?<!\d)(?:(\d{1,2})\D{1,14})?(?:(\d{1,2})\D{1,14})?((?:19|20)\d{2})(?!\d)"
+    r"(?=(?:\D{1,14}(\d{1,2})(?!\d)(?:\D{1,14}(\d{1,2})(?!\d))?)?)"
+)
+"""A year and the numbers beside it, with room for the name of a month between them."""
 _OFFSETS = timedelta(minutes=15)
 """What the offset of every time zone is a multiple of."""
 
@@ -41,14 +51,18 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     """
     text = _ascii(wording)
     known: set[str] = set()
+    dated: list[tuple[str, set[int]]] = []  # Years, and the numbers beside each.
     for source in sources:
         said = _ascii(source)
+        for before, earlier, year, *after in _DATED.findall(said):
+            dated.append((year, {int(each) for each in (before, earlier, *after) if each}))
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
         known.update(_of_han(said))
         known.update(str(unicodedata.numeric(each))[2:] for each in _FRACTION.findall(source))
     # Before anything takes the digits of a day apart.
-    text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
+    for form in (_DATE, _DATE_BY_SIGNS):
+        text = form.sub(lambda found: "" if _is_told(found, days, dated) else found[0], text)
     text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
     text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
     text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
@@ -140,14 +154,35 @@ def _is_known(grouped: str, known: set[str]) -> bool:
     return _plain(re.sub(r"\D", "", grouped)) in known
 
 
-def _is_near(found: re.Match[str], days: Sequence[date]) -> bool:
-    """Whether a day or month lies near one of the messages."""
-    year, month, day = int(found[1]), int(found[2]), int(found[3] or 1)
-    try:
-        meant = date(year, month, day)
-    except ValueError:
-        return False
-    return any(abs(meant - said) <= _COMPUTED for said in days)
+def _is_told(
+    found: re.Match[str], days: Sequence[date], dated: Iterable[tuple[str, set[int]]]
+) -> bool:
+    """Whether a day or month was said, or can be computed from a message.
+
+    It lies near one of the messages; or its year and day stand side by side, with no other number
+    that could be a month: then words name the month, in any language ("March 15, 1990").
+    """
+    for year, month, day in _readings(*found.groups()):
+        try:
+            meant = date(int(year), int(month), int(day or 1))
+        except ValueError:
+            continue
+        own = {int(day)} if day else set()
+        if any(abs(meant - said) <= _COMPUTED for said in days) or any(
+            each == year and own <= beside and not any(0 < other <= 12 for other in beside - own)
+            for each, beside in dated
+        ):
+            return True
+    return False
+
+
+def _readings(
+    year: str, month: str, day: str, first: str = "", second: str = "", last: str = ""
+) -> list[tuple[str, str, str]]:
+    """The years, months and days that the groups of a date may mean: day and month in any order."""
+    if year:
+        return [(year, month, day)]
+    return [(last, second, first), (last, first, second)] if first else [(last, second, "")]
 
 
 def _plain(run: str) -> str:
