@@ -19,6 +19,10 @@ from hitherto_shared.text.normalise import normalized
 _RUN = re.compile(r"\d+")
 # In groups of three digits, or as in India, where those before the last have two.
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3}){0,6}[.,'’٬\u00a0\u202f ]\d{3}(?!\d)")
+# A number of a telephone, an account or an order: people group its digits as they like.
+_SPLIT = re.compile(r"(?<!\d)\d+(?:[ \u00a0./()-]{1,2}\d+)+")
+_SPLIT_DIGITS = 5
+"""Minimum digits of such a number."""
 _HAN_NUMERAL = re.compile(r"(?<!\d)\d{0,20}[\u3007\u4e00-\u9fff][\d\u3007\u4e00-\u9fff]*")
 _SCALED = re.compile(r"(?<!\d)(\d{1,20})[.](\d{1,20})([\u4e00-\u9fff])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
@@ -58,6 +62,7 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
             dated.append((year, {int(each) for each in (before, earlier, *after) if each}))
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
+        known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
         known.update(_of_han(said))
         known.update(str(unicodedata.numeric(each))[2:] for each in _FRACTION.findall(source))
     # Before anything takes the digits of a day apart.
@@ -66,6 +71,7 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
     text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
     text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
+    text = _SPLIT.sub(lambda found: "" if _unsplit(found[0]) in known else found[0], text)
     if days:
         text = _YEAR.sub("", text)
     return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
@@ -148,6 +154,12 @@ def _stands(run: str, known: set[str]) -> bool:
 def _is_written(signs: str, known: set[str]) -> bool:
     """Whether Han numerals and digits write only known numbers."""
     return known.issuperset(_of_han(signs) or {signs})
+
+
+def _unsplit(grouped: str) -> str:
+    """The digits of a number in groups, empty if they are too few to be one number."""
+    run = re.sub(r"\D", "", grouped)
+    return _plain(run) if len(run) >= _SPLIT_DIGITS else ""
 
 
 def _is_known(grouped: str, known: set[str]) -> bool:
