@@ -12,7 +12,7 @@ from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client._async.connection import stream
 from hitherto_client._async.privacy import CLEAR_SECONDS
-from hitherto_client.batches import WINDOW_SECONDS, Progress, transcript_requests
+from hitherto_client.batches import WINDOW_SECONDS, Progress, streamed_transcript
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -137,7 +137,7 @@ class AsyncConversations(AsyncCalling):
         reply = await stream(
             self.connection,
             "StreamTranscripts",
-            transcript_requests(built),
+            enumerate(map(streamed_transcript, built)),
             progress=progress,
             timeout=timeout,
         )

@@ -9,7 +9,7 @@ from typing import Any
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling, rpc
 from hitherto_client._async.connection import stream
-from hitherto_client.batches import WINDOW_SECONDS, Progress, memory_requests
+from hitherto_client.batches import WINDOW_SECONDS, Progress, streamed_memory
 from hitherto_client.inputs import MemoryInput
 from hitherto_client.results.jobs import ImportedMemories
 from hitherto_client.results.memories import ChangedMemory, Feedback, Memory, SavedMemory
@@ -224,7 +224,7 @@ class AsyncMemories(AsyncCalling):
         reply = await stream(
             self.connection,
             "StreamMemories",
-            memory_requests(built),
+            enumerate(map(streamed_memory, built)),
             progress=progress,
             timeout=timeout,
         )

@@ -13,7 +13,7 @@ from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client._sync.connection import stream
 from hitherto_client._sync.privacy import CLEAR_SECONDS
-from hitherto_client.batches import WINDOW_SECONDS, Progress, transcript_requests
+from hitherto_client.batches import WINDOW_SECONDS, Progress, streamed_transcript
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -138,7 +138,7 @@ class Conversations(Calling):
         reply = stream(
             self.connection,
             "StreamTranscripts",
-            transcript_requests(built),
+            enumerate(map(streamed_transcript, built)),
             progress=progress,
             timeout=timeout,
         )
