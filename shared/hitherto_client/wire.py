@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
@@ -128,6 +128,13 @@ def paths_in(name: str, given: Mapping[str, Any]) -> list[str]:
         path = f"{name}.{key}"
         found += paths_in(path, value) if isinstance(value, Mapping) and value else [path]
     return found
+
+
+def put(into: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Put a value into nested mappings, which are made where there is none."""
+    for key in path[:-1]:
+        into = into.setdefault(key, {})
+    into[path[-1]] = value
 
 
 def listed(paths: Any, place: str) -> list[str]:
