@@ -145,7 +145,6 @@ COMMANDS = (
         Command(
             "verify",
             "Check the log against its signed digests; needs the database.",
-            None,
             Argument(
                 "--tenant", "the tenant whose log to verify (default: default)", default="default"
             ),

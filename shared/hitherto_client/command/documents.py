@@ -210,7 +210,6 @@ COMMANDS = (
         Command(
             "add",
             "Hand documents over; known ones are replaced.",
-            None,
             *of(pb.IngestDocumentsRequest, USER),
             Argument(
                 "files",

@@ -165,7 +165,6 @@ COMMANDS = (
     Command(
         "export",
         "Export everything that is stored about a user, as JSON lines.",
-        None,
         Argument("user", metavar="USER"),
         Argument("--output", "the output file (default: standard output)", "FILE", type=Path),
         run=_export,

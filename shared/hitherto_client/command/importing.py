@@ -187,7 +187,6 @@ COMMANDS = (
     Command(
         "import",
         "Import any number of transcripts or memories from JSON lines.",
-        None,
         Argument(
             "files",
             "JSON lines, each a transcript (with `messages`) or a memory (with `content`); - "

@@ -296,7 +296,6 @@ COMMANDS = (
     Command(
         "watch",
         "Follow jobs until all have ended.",
-        None,
         Argument("jobs", "id of a job", "JOB", nargs="+"),
         run=_watch,
     ),

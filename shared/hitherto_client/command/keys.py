@@ -170,7 +170,6 @@ COMMANDS = (
         Command(
             "create",
             "Make a key and print it, this once.",
-            None,
             Argument("--name", "the purpose of the key, as shown in lists", required=True),
             Argument("--user", "restrict it to this user (default: any user)", "USER"),
             Repeated(
@@ -203,11 +202,10 @@ COMMANDS = (
             run=_create,
             local=True,
         ),
-        Command("list", "List the keys of a tenant.", None, _TENANT, run=_list_keys, local=True),
+        Command("list", "List the keys of a tenant.", _TENANT, run=_list_keys, local=True),
         Command(
             "revoke",
             "Revoke a key for good.",
-            None,
             Argument("key_id", "the id that list shows, or the whole key", "ID"),
             _TENANT,
             run=_revoke,

@@ -157,7 +157,6 @@ COMMANDS = (
     Command(
         "learn",
         "Learn now from what a user's chats still wait with.",
-        None,
         Argument("user", "whose chats", "USER"),
         wait("only start it"),
         run=_run,

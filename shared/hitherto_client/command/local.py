@@ -76,7 +76,6 @@ COMMANDS = (
     Command(
         "demo",
         "Learn from sample conversations, and show the result.",
-        None,
         Switch("--tour", "the long form: every feature, in twelve sections"),
         Argument(
             "--transcripts",

@@ -272,7 +272,6 @@ WHY = (
     Command(
         "why",
         "Show the words that a memory rests on.",
-        None,
         Argument("user", "whose memory", "USER"),
         Argument("id", "which memory", "ID"),
         Argument(CONSISTENCY.flag, CONSISTENCY.help, CONSISTENCY.metavar, default=""),

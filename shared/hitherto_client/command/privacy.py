@@ -276,7 +276,6 @@ ERASURE = (
         Command(
             "verify",
             "Check the signature of a receipt.",
-            None,
             Argument("file", "the receipt that `hitherto erase` wrote", "FILE", type=Path),
             Argument(
                 "--public-key",

@@ -245,21 +245,22 @@ class Command:
         self,
         name: str,
         summary: str,
-        rpc: Rpc | None = None,
-        *more: Option | Argument | OneOf,
+        *taken: Rpc | Option | Argument | OneOf,
         run: Run | None = None,
         local: bool = False,
     ) -> None:
         """Describe it.
 
-        `more` is what it takes besides the options of the RPC. `run` does more than to call the RPC
-        and to write its reply, or everything if `rpc` is None. A `local` command calls no service.
+        An RPC among `taken` stands for its options. `run` does more than to call it and to write
+        its reply, or everything if there is none. A `local` command calls no service.
         """
         self.name, self.summary = name, summary
+        rpc = next((each for each in taken if isinstance(each, Rpc)), None)
         self._run = run or (rpc.run if rpc else None)
         self._local = local
         self._request = rpc.request if rpc else None
-        self._taken = (JSON, *(() if local else OF_SERVICES), *(rpc.taken if rpc else ()), *more)
+        own = [each for each in taken if not isinstance(each, Rpc)]
+        self._taken = (JSON, *(() if local else OF_SERVICES), *(rpc.taken if rpc else ()), *own)
 
     def register(self, commands: Any) -> None:
         """Add it to the parser."""

@@ -208,7 +208,6 @@ CONSOLE = (
     Command(
         "console",
         "Serve web pages on which people see and correct memories.",
-        None,
         Argument(
             "--listen",
             f"where browsers reach it (default {DEFAULT_LISTEN})",
@@ -270,7 +269,6 @@ HTTP = (
     Command(
         "http",
         "Serve every RPC over HTTP with JSON, for curl, browsers and others without gRPC.",
-        None,
         Argument(
             "--listen",
             f"where it is reached (default HITHERTO_HTTP_LISTEN, else {DEFAULT_LISTEN})",
@@ -346,7 +344,6 @@ MCP = (
     Command(
         "mcp",
         "Serve a user's memory over the Model Context Protocol.",
-        None,
         Argument(
             "--user",
             "the user; over HTTP, that of requests without the header Hitherto-User",
@@ -377,7 +374,6 @@ MCP = (
     Command(
         "tools",
         "Print the tool definitions for a language model as JSON.",
-        None,
         Argument(
             "--format",
             "the model API (default: plain, with side effects and approvals)",

@@ -178,7 +178,6 @@ COMMANDS = (
     Command(
         "submit",
         "Submit conversations and learn from them.",
-        None,
         Argument(
             "files",
             "JSON lines of transcripts, or plain `user: …` text; - reads standard input",
@@ -201,7 +200,6 @@ PREVIEW = (
     Command(
         "preview",
         "Show what would be learnt from a conversation; store nothing.",
-        None,
         Argument("file", "as for submit; - reads standard input", "FILE"),
         *DEFAULTS,
         Argument("--line", "line of the conversation, in a file with several", "N", type=natural),
