@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -34,11 +34,7 @@ from hitherto_local.starting import (
 )
 from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed, find_running
 from hitherto_shared.config import SharedSettings, describe
-from hitherto_shared.database.embedded import (
-    EmbeddedPostgres,
-    EmbeddedPostgresError,
-    default_data_dir,
-)
+from hitherto_shared.database.embedded import EmbeddedPostgresError, default_data_dir
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.lifeline import arguments
 
@@ -279,15 +275,12 @@ class Up:
 
     def _stop(self) -> None:
         drain = float(self._environment.get("HITHERTO_DRAIN_SECONDS") or DRAIN_SECONDS)
-        clean = stop(
+        stop(
             list(self._processes.values()),
             drain + _AFTER_DRAIN_SECONDS,
+            self._folder if self._settings.embedded else None,
             hurried=lambda: self._endings.urgent,
         )
-        if not clean and self._settings.embedded:
-            # Whoever holds the database last stops it, and these may have died holding it.
-            with suppress(EmbeddedPostgresError, OSError):
-                EmbeddedPostgres.acquire(self._folder, supervise=False).release()
 
 
 def _with(part: Part, process: LocalProcess) -> str:

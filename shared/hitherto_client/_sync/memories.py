@@ -107,32 +107,15 @@ class Memories(Calling):
     ) -> ChangedMemory:
         """Correct a memory; it keeps its id and its earlier versions.
 
-        What is not given stays as it is.
+        What is not given stays as it is. Fields mean what they do in `save_memory`; lists and
+        `metadata` are given as they are to be, whole. `entities` are the names of all people and
+        things that it mentions, and `valid_to` is until when it was true. `clear` names fields to
+        empty or reset, such as `tags` or `metadata.project`. With `version`, the correction is made
+        only if that is the memory's version.
 
-        Args:
-            user: Whose memory.
-            memory_id: Which one.
-            content: The corrected statement.
-            type: The kind of statement.
-            detail: The full text behind it.
-            importance: From 0 to 1.
-            confidence: How clear it is.
-            tags: All tags from now on.
-            keywords: All keywords from now on.
-            entities: Names of all people and things that it mentions.
-            context: The circumstances, as free JSON.
-            metadata: All of your own JSON from now on.
-            valid_from: Since when it has been true.
-            valid_to: Until when it was true.
-            expires_at: When reads stop returning it.
-            sensitive: Whether it is treated as sensitive.
-            clear: Fields to empty or reset, such as `tags` or `metadata.project`.
-            version: The version that the correction is based on. 0: no check.
-            carry_along: Take along what else states the earlier words, for example a value of the
-                profile, and no longer tell the messages that say them. A second call with the same
-                content does this too.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        `carry_along` takes along what else states the earlier words, for example a value of the
+        profile, and no longer tells the messages that say them. A second call with the same content
+        does this too.
 
         Raises:
             HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), was replaced

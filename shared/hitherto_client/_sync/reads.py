@@ -215,26 +215,9 @@ class Retrieval(Calling):
     ) -> Pages[Memory]:
         """Every memory of a user, fetched page by page as you iterate.
 
-        The filters are those of `search`.
-
-        Args:
-            user: Whose memories.
-            types: Only memories of one of these types.
-            tags: Only memories with one of these tags.
-            statuses: Only memories with one of these statuses. Empty: active and achieved.
-            sources: Only memories created in one of these ways.
-            entity: Only what mentions this person or thing.
-            conversation: Only what was learnt from this conversation.
-            confidence_min: Only memories of at least this confidence.
-            created_after: Only memories created then or later.
-            created_before: Only memories created before then.
-            metadata_filter: Only memories whose metadata has these keys with equal values.
-            as_of: What was true at that time.
-            known_at: What was known at that time.
-            include_doubtful: False leaves out memories that may no longer hold.
-            order_by: `created_at` (the default), `importance` or `last_accessed_at`.
-            page_size: Memories per call, 1,000 at most.
-            timeout: Seconds for each page. Unset: 10.
+        The filters mean what they do in `search`. `order_by` is `created_at` (the default),
+        `importance` or `last_accessed_at`; `page_size` is at most 1,000, and `timeout` holds for
+        each page.
 
         Raises:
             HithertoCallError: A page could not be fetched.

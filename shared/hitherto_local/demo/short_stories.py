@@ -167,7 +167,7 @@ def tell_own(story: Story) -> None:
     for what, count in totals.items():
         page.item(f"{count} {what}")
     for item in story.work.learnt:
-        if not item.succeeded:
+        if not item.job.succeeded:
             page.item(f"{item.transcript.conversation_id}: {item.job.error}", "red")
     page.say(
         "This run's users are the file's with the mark ~"

@@ -57,11 +57,6 @@ class ProcessedTranscript:
     job: Job
 
     @property
-    def succeeded(self) -> bool:
-        """True when the conversation was read to its end."""
-        return self.job.succeeded
-
-    @property
     def seconds(self) -> float:
         """How long its last attempt took, without the wait for its turn."""
         began, ended = self.job.started_at, self.job.finished_at
