@@ -18,11 +18,7 @@ from hitherto_client.words import Confidence, MemorySource, MemoryType, Origin
 
 
 class AsyncMemories(AsyncCalling):
-    """What is remembered without a conversation, and how it is corrected.
-
-    Every method that changes something takes an `idempotency_key`: with the same key, the same call
-    changes nothing twice, even from another process.
-    """
+    """What is remembered without a conversation, and how it is corrected."""
 
     @rpc("SaveMemory")
     async def save_memory(
@@ -226,16 +222,10 @@ class AsyncMemories(AsyncCalling):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> Feedback:
-        """Record how the user reacted to an answer.
+        """Record how the user reacted to the answer with this `message_id`.
 
-        Args:
-            user: The user.
-            conversation: The conversation of the answer.
-            message_id: The id of the answer.
-            rating: From 1 to 5; 4 and 5 strengthen what the answer used, 1 and 2 weaken it.
-            edit: The original and the edited text: how long answers should be is learnt from it.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        A `rating` is from 1 to 5: 4 and 5 strengthen what the answer used, 1 and 2 weaken it. An
+        `edit` is the original and the edited text: how long answers should be is learnt from it.
 
         Raises:
             ValueError: Not exactly one of `rating` and `edit` is given.

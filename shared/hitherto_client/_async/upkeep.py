@@ -45,12 +45,8 @@ class AsyncUpkeep(AsyncCalling):
     ) -> UpkeepStart:
         """Merge memories that share a tag; the originals become superseded.
 
-        Args:
-            user: Whose memories. Empty: everybody's.
-            tag: Only memories with this tag. Empty: every tag that enough memories share.
-            dry_run: True only counts what would be merged.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        Without a `tag`, every one that enough memories share. `dry_run` only counts what would be
+        merged.
         """
 
     @rpc("UndoConsolidation", "memories")
@@ -162,18 +158,9 @@ class AsyncUpkeep(AsyncCalling):
     ) -> dict[str, int]:
         """Revert everything that one source, or the models of some time, taught.
 
-        Args:
-            user: Whose source it is.
-            conversation: The conversation, if it is one.
-            document_id: The document, if it is one.
-            job: The job, if it is one.
-            model: The language model, if everything that it taught is meant.
-            prompt_version: The version of the prompt, if everything learnt with it is meant.
-            since: Only what models taught then or later; alone, or with a model or a version.
-            until: Only what models taught before then.
-            dry_run: True only counts what would be reverted.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        The source is a conversation, a document, a job, a language model or a version of the
+        prompt. Only what models taught from `since` on and before `until` is meant: these stand
+        alone, or with a model or a version. `dry_run` only counts what would be reverted.
 
         Returns:
             What changed, by name, such as `memories_forgotten`.

@@ -209,14 +209,6 @@ class Privacy(Calling):
     ) -> Pages[AuditEvent]:
         """The audit log, newest first: writes, exports, erasures, and reads of others' data.
 
-        The credential needs the scope `admin`.
-
-        Args:
-            user: Only entries about this user. Empty: the whole tenant's.
-            actor: Only entries of the credential with this name.
-            methods: Only entries of one of these RPCs or jobs.
-            created_after: Only entries then or later.
-            created_before: Only entries before then.
-            page_size: Entries per call, 200 at most.
-            timeout: Seconds for each page. Unset: 10.
+        The credential needs the scope `admin`. `actor` is the name of a credential, and `methods`
+        are RPCs or kinds of jobs.
         """

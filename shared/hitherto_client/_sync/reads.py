@@ -251,12 +251,7 @@ class Retrieval(Calling):
     ) -> tuple[Entity, ...]:
         """The people and things that the user mentions, the most mentioned first.
 
-        Args:
-            user: Whose entities.
-            name: A name, or a part of one. Empty: all of them.
-            type: Only entities of this type.
-            limit: How many at most. 0: the default of the service.
-            timeout: Seconds, retries included. Unset: 10.
+        `name` may be a part of one; empty: all of them.
         """
 
     @rpc("GetSuggestions")
@@ -277,12 +272,7 @@ class Proofs(Retrieval, Conversations):
         """A memory with the words that it was learnt from; None if there is no such memory.
 
         Of each of the first six messages behind it, the proof has what was said just before and
-        after.
-
-        Args:
-            user: Whose memory.
-            memory_id: Which one.
-            timeout: Seconds for each of the calls, retries included. Unset: 10.
+        after. `timeout` holds for each of the calls.
 
         Raises:
             HithertoCallError: A call failed.
