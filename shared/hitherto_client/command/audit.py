@@ -79,12 +79,7 @@ def _verify(options: argparse.Namespace, output: Output) -> int:
 
 
 def _public_keys(paths: Sequence[Path]) -> list[bytes]:
-    """The public halves to check against.
-
-    Raises:
-        ValueError: A file holds no key.
-        OSError: A file cannot be read.
-    """
+    """The public halves to check against."""
     from hitherto_shared.config import SharedSettings  # noqa: PLC0415
     from hitherto_shared.key_files import signing_key_path  # noqa: PLC0415
     from hitherto_shared.signing import read_public_key  # noqa: PLC0415
@@ -93,12 +88,7 @@ def _public_keys(paths: Sequence[Path]) -> list[bytes]:
 
 
 def _kept(path: Path | None, tenant_id: str) -> list[Any]:
-    """The tenant's digests in a file.
-
-    Raises:
-        ValueError: There are none in it.
-        OSError: It cannot be read.
-    """
+    """The tenant's digests in a file, which must hold some."""
     from hitherto_shared.audit.verify import read_digests  # noqa: PLC0415
 
     if path is None:

@@ -149,7 +149,7 @@ _ROOM_FOR_COUNTS = 140
 
 def show_jobs(output: Output, jobs: Sequence[job_pb2.Job], *, totals: bool = True) -> None:
     """Write the table, then a line for every job that waits for a retry or has failed."""
-    wide = output.columns >= _ROOM_FOR_COUNTS
+    wide = output.stdout.width >= _ROOM_FOR_COUNTS
     counts = _counts if wide else _counts_in_words
     rows: list[Sequence[object]] = [
         (job.id, _subject(job), word_of(_STATES, job.state), *counts([job])) for job in jobs

@@ -27,11 +27,7 @@ class DatabaseUnusable(Exception):
 
 @contextmanager
 def server_packages() -> Iterator[None]:
-    """For what imports packages of a service.
-
-    Raises:
-        UsageError: They are not installed here.
-    """
+    """For what imports packages of a service, which need not be installed here."""
     try:
         yield
     except ModuleNotFoundError as error:

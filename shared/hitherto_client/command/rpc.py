@@ -270,11 +270,7 @@ class Command:
             each.add(parser, self._request)
 
     def _begin(self, options: argparse.Namespace, output: Output) -> int:
-        """Run it, with the days that were typed as moments.
-
-        Raises:
-            HithertoCallError: The settings of the person whose days they are cannot be read.
-        """
+        """Run it, with the days that were typed as moments of the person whose days they are."""
         assert self._run is not None, f"{self.name} does nothing"
         typed = {name: each for name, each in vars(options).items() if isinstance(each, date)}
         person = getattr(options, "user_id", "") or getattr(options, "user", "")

@@ -129,11 +129,7 @@ def serve(
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address of the host, as a name may have several.
-
-    Raises:
-        OSError: It has none, or none can be listened on.
-    """
+    """A socket for each address of the host, as a name may have several."""
     found: list[socket.socket] = []
     places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, _, _, _, place in dict.fromkeys(places):

@@ -91,13 +91,9 @@ class DoorChannels:
 
 
 def _stub(channel: grpc.aio.Channel, method: DoorMethod) -> Any:
-    if method.takes_stream and method.gives_stream:
-        return channel.stream_stream(method.path)
-    if method.takes_stream:
-        return channel.stream_unary(method.path)
-    if method.gives_stream:
-        return channel.unary_stream(method.path)
-    return channel.unary_unary(method.path)
+    kinds = ("unary", "stream")
+    kind = f"{kinds[method.takes_stream]}_{kinds[method.gives_stream]}"
+    return getattr(channel, kind)(method.path)
 
 
 class Watched:

@@ -49,14 +49,14 @@ class ImportFormat:
 FORMATS: Mapping[str, ImportFormat] = {
     "chatgpt": ImportFormat(
         "ChatGPT: Settings, Data controls, Export data (zip)",
-        chats.CHATGPT_FILES,
+        ("conversations",),
         chats.chatgpt,
         ("transcripts",),
         ("conversations",),
     ),
     "claude": ImportFormat(
         "Claude: Settings, Privacy, Export data (zip)",
-        chats.CLAUDE_FILES,
+        ("conversations",),
         chats.claude,
         ("transcripts",),
         ("conversations",),

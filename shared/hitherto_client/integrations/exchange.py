@@ -121,15 +121,12 @@ class Utterance:
 
 
 class ModelExchange:
-    """The end of a request's history: everything after the last reply of the assistant."""
+    """The end of a request's history: everything after the last reply of the assistant.
+
+    `history` is without instructions, and `thread` what it continues and the request only names.
+    """
 
     def __init__(self, history: Iterable[Utterance], *, thread: str = "") -> None:
-        """Read a request.
-
-        Args:
-            history: Its messages, without instructions.
-            thread: What the history continues that the request only names.
-        """
         self._digest = hashlib.sha256(thread.encode("utf-8", "replace"))
         self._said: list[MessageInput] = []
         self.question = ""
@@ -146,9 +143,7 @@ class ModelExchange:
     def ended(self, reply: Iterable[Utterance], *, complete: bool = True) -> list[MessageInput]:
         """What is new in the conversation: the end of the history, and the reply to it.
 
-        Args:
-            reply: What the model said.
-            complete: False if the reply broke off, which is noted in its metadata.
+        That the reply broke off, so that it is not `complete`, is noted in its metadata.
         """
         said = list(self._said)
         for utterance in reply:
