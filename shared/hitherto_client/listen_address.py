@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
+from hitherto_client.calls import is_loopback
+
 
 class ListenRefused(ValueError):
     """A door must not listen like this; the message says what to add."""
@@ -20,12 +22,7 @@ class ListenAddress:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def is_wildcard(self) -> bool:

@@ -47,12 +47,12 @@ def storable(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def pieces(text: str, most: int = MOST_BYTES) -> Iterator[str]:
-    """The storable text in pieces of at most `most` bytes; none of them is blank."""
+def pieces(text: str) -> Iterator[str]:
+    """The storable text in pieces of at most `MOST_BYTES`; none of them is blank."""
     raw = storable(text).encode()
     start = 0
     while start < len(raw):
-        end = min(start + most, len(raw))
+        end = min(start + MOST_BYTES, len(raw))
         while end < len(raw) and raw[end] & 0xC0 == 0x80:
             end -= 1
         piece = raw[start:end].decode()
