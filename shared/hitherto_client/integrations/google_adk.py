@@ -93,12 +93,7 @@ class HithertoMemoryService(BaseMemoryService):
     ) -> None:
         """Add what was said in some events; what was added before is skipped.
 
-        Args:
-            app_name: The app.
-            user_id: Its id for the user.
-            events: The events.
-            session_id: The session that they are part of.
-            custom_metadata: JSON that is kept with each message.
+        `custom_metadata` is JSON that is kept with each message.
 
         Raises:
             HithertoCallError: They could not be added.
@@ -117,13 +112,8 @@ class HithertoMemoryService(BaseMemoryService):
         """Save statements at once.
 
         Those of the author `user` count as the user's, all others as the assistant's: these never
-        displace what the user said.
-
-        Args:
-            app_name: The app.
-            user_id: Its id for the user.
-            memories: The statements; their ids are not kept.
-            custom_metadata: JSON that is kept with each memory, besides its own.
+        displace what the user said. Their ids are not kept. `custom_metadata` is JSON that is kept
+        with each memory, besides its own.
 
         Raises:
             ValueError: A timestamp is not in ISO 8601.
