@@ -87,9 +87,6 @@ class AsyncRetrieval(AsyncCalling):
             include_doubtful: False leaves out memories that may no longer hold.
             reference_time: The time that "last week" is relative to. Unset: now.
             timeout: Seconds, retries included. Unset: 10.
-
-        Raises:
-            HithertoCallError: The call failed.
         """
 
     async def enhance_prompt(
@@ -185,9 +182,6 @@ class AsyncRetrieval(AsyncCalling):
             explain: True sets `breakdown` of each result.
             count_access: False: the memories do not count as used. For pages that show them.
             timeout: Seconds, retries included. Unset: 10.
-
-        Raises:
-            HithertoCallError: The call failed.
         """
 
     @pages("ListMemories")
@@ -217,9 +211,6 @@ class AsyncRetrieval(AsyncCalling):
         The filters mean what they do in `search`. `order_by` is `created_at` (the default),
         `importance` or `last_accessed_at`; `page_size` is at most 1,000, and `timeout` holds for
         each page.
-
-        Raises:
-            HithertoCallError: A page could not be fetched.
         """
 
     @rpc("GetMemory", "memory")
@@ -272,9 +263,6 @@ class AsyncProofs(AsyncRetrieval, AsyncConversations):
 
         Of each of the first six messages behind it, the proof has what was said just before and
         after. `timeout` holds for each of the calls.
-
-        Raises:
-            HithertoCallError: A call failed.
         """
         memory = await self.get_memory(user, memory_id, timeout=timeout)
         if memory is None:

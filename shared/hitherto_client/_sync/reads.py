@@ -88,9 +88,6 @@ class Retrieval(Calling):
             include_doubtful: False leaves out memories that may no longer hold.
             reference_time: The time that "last week" is relative to. Unset: now.
             timeout: Seconds, retries included. Unset: 10.
-
-        Raises:
-            HithertoCallError: The call failed.
         """
 
     def enhance_prompt(
@@ -186,9 +183,6 @@ class Retrieval(Calling):
             explain: True sets `breakdown` of each result.
             count_access: False: the memories do not count as used. For pages that show them.
             timeout: Seconds, retries included. Unset: 10.
-
-        Raises:
-            HithertoCallError: The call failed.
         """
 
     @pages("ListMemories")
@@ -218,9 +212,6 @@ class Retrieval(Calling):
         The filters mean what they do in `search`. `order_by` is `created_at` (the default),
         `importance` or `last_accessed_at`; `page_size` is at most 1,000, and `timeout` holds for
         each page.
-
-        Raises:
-            HithertoCallError: A page could not be fetched.
         """
 
     @rpc("GetMemory", "memory")
@@ -273,9 +264,6 @@ class Proofs(Retrieval, Conversations):
 
         Of each of the first six messages behind it, the proof has what was said just before and
         after. `timeout` holds for each of the calls.
-
-        Raises:
-            HithertoCallError: A call failed.
         """
         memory = self.get_memory(user, memory_id, timeout=timeout)
         if memory is None:
