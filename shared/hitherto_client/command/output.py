@@ -34,7 +34,10 @@ BROKEN_PIPE = 141
 
 
 class UsageError(ValueError):
-    """The arguments cannot be carried out; the message says what to change."""
+    """The arguments cannot be carried out; the message says what to change.
+
+    Whatever reads arguments, or files that they name, raises it.
+    """
 
 
 _PIPE_COLUMNS = 160

@@ -158,11 +158,7 @@ class Rpc:
         return (*self.options, *paging, *((YES,) if self.confirm else ()))
 
     def make(self, options: argparse.Namespace, **more: Any) -> Any:
-        """The request that the options describe; `more` are fields beside them.
-
-        Raises:
-            UsageError: A value cannot be sent.
-        """
+        """The request that the options describe; `more` are fields beside them."""
         names = [of.name for of in self.request.DESCRIPTOR.fields]
         typed = {name: given(self.request, options, name) for name in names}
         try:

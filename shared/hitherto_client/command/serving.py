@@ -41,11 +41,7 @@ ALLOW_HTTP = Switch(
 
 @contextmanager
 def packages_of(extra: str) -> Iterator[None]:
-    """For what imports packages of an extra.
-
-    Raises:
-        UsageError: They are not installed.
-    """
+    """For what imports packages of an extra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -55,11 +51,7 @@ def packages_of(extra: str) -> Iterator[None]:
 
 
 def refuse_credential(options: argparse.Namespace, remedy: str) -> None:
-    """Refuse half of a certificate, and a credential of the command's own.
-
-    Raises:
-        UsageError: There is one.
-    """
+    """Refuse half of a certificate, and a credential of the command's own."""
     if (options.tls_certificate is None) != (options.tls_key is None):
         raise UsageError("--tls-certificate and --tls-key belong together")
     if options.api_key:
@@ -69,11 +61,7 @@ def refuse_credential(options: argparse.Namespace, remedy: str) -> None:
 def address_to_serve(
     options: argparse.Namespace, listen: str, *, local: bool = False
 ) -> ListenAddress:
-    """The address, if it may be served openly; see `check_openness`.
-
-    Raises:
-        UsageError: It may not, or is none.
-    """
+    """The address, if it may be served openly; see `check_openness`."""
     try:
         address = listen_address(listen)
         check_openness(

@@ -56,11 +56,7 @@ class DoorChannels:
 
     @contextmanager
     def stream(self) -> Iterator[Callable[[], None]]:
-        """Around a stream; what it yields ends the stream's place before that.
-
-        Raises:
-            ConnectError: Too many are open.
-        """
+        """Around a stream; what it yields ends the stream's place before that."""
         if self._streams >= MAX_STREAMS:
             raise refusal(
                 "resource_exhausted",
@@ -100,10 +96,6 @@ class Watched:
     """Around a call whose request has been read: it ends when its client closes the connection.
 
     It also turns the errors of gRPC into those of the protocol.
-
-    Raises:
-        ClientGone: The client has left.
-        ConnectError: The call failed.
     """
 
     __slots__ = ("_call", "_gone", "_method", "_receive", "_task", "_timer")

@@ -115,11 +115,7 @@ class ProfileFile(MemoryFile):
         return "".join(f"{path}: {_shown(value)}\n" for path, value in self._lines())
 
     def rewrite(self, text: str) -> None:
-        """Set and clear values so that the profile says this text; its history keeps the others.
-
-        Raises:
-            MemoryFileError: A line is not `path: value`, or its path is none of a profile.
-        """
+        """Set and clear values so that the profile says this text; its history keeps the others."""
         said = self._read(text)
         known = {path: _values(held) for path, held in self._held().items()}
         changed = {path: values for path, values in said.items() if known.get(path) != values}
@@ -276,11 +272,7 @@ _MOST_MEMORIES = 2_000
 
 
 def checked_path(path: str) -> str:
-    """A path in the form in which files are found.
-
-    Raises:
-        MemoryFileError: It does not lie within the folder.
-    """
+    """A path in the form in which files are found."""
     parts = path.rstrip("/").split("/")
     if f"/{'/'.join(parts[1:2])}" != ROOT or parts[0] or not all(parts[1:]):
         raise MemoryFileError(f"Path must start with {ROOT}, got: {path}")
