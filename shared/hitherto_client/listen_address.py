@@ -40,11 +40,7 @@ class ListenAddress:
 
 
 def listen_address(text: str) -> ListenAddress:
-    """The address in `HOST:PORT`.
-
-    Raises:
-        ListenRefused: It is none.
-    """
+    """The address in `HOST:PORT`."""
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or int(port[:6]) > 65_535:
         raise ListenRefused("--listen should be HOST:PORT, such as 127.0.0.1:8090")
@@ -52,11 +48,7 @@ def listen_address(text: str) -> ListenAddress:
 
 
 def proxy_address(text: str) -> str:
-    """The address of a proxy, or the network that it is in.
-
-    Raises:
-        ListenRefused: It is none.
-    """
+    """The address of a proxy, or the network that it is in."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -71,11 +63,7 @@ def proxy_address(text: str) -> str:
 def check_openness(
     address: ListenAddress, *, tls: bool, allow_http: bool, local: bool, public: tuple[str, ...]
 ) -> None:
-    """Refuse what would hand credentials or memories to others.
-
-    Raises:
-        ListenRefused: The message says what to add or leave out.
-    """
+    """Refuse what would hand credentials or memories to others."""
     if address.is_loopback:
         return
     if local:

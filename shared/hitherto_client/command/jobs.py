@@ -28,11 +28,7 @@ _WATCHERS = 8
 
 
 def follow(client: Hitherto, jobs: Iterable[job_pb2.Job], output: Output) -> list[job_pb2.Job]:
-    """Watch jobs until every one is final and return them in the order given.
-
-    Raises:
-        HithertoCallError: A job is unknown, or the service stays away.
-    """
+    """Watch jobs until every one is final and return them in the order given."""
     known = {job.id: job for job in jobs}
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for job_id in _turns(known.values()):

@@ -46,9 +46,6 @@ class Running:
 
         Args:
             settings: What it has beside, or instead of, the environment of the others.
-
-        Raises:
-            ServiceFailed: It does not start, or a call to it failed.
         """
         services: list[LocalProcess] = []
         try:
@@ -71,12 +68,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]:
-    """Start both services on `data_dir`; leaving ends them and with them their database.
-
-    Raises:
-        ServiceFailed: One of them does not start or does not last, or a call to them failed.
-        EmbeddedPostgresError: There can be no data folder here.
-    """
+    """Start both services on `data_dir`; leaving ends them and with them their database."""
     started = time.monotonic()
     folder = DataFolderLayout.prepare(data_dir).folder
     services: list[LocalProcess] = []

@@ -119,11 +119,7 @@ _ROWS = 25
 
 
 def own_transcripts(path: str) -> list[FileTranscript]:
-    """The conversations of a file: JSON lines, or `user: …` text, which is then by `me`.
-
-    Raises:
-        TranscriptError: The file cannot be read as conversations.
-    """
+    """The conversations of a file: JSON lines, or `user: …` text, which is then by `me`."""
     return read_transcripts(path, Defaults(user_id="me"))
 
 

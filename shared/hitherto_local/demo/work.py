@@ -87,11 +87,7 @@ class SubmissionResult:
 def learn(
     client: Hitherto, transcripts: Sequence[FileTranscript], console: Console
 ) -> SubmissionResult:
-    """Submit the transcripts and wait for their jobs.
-
-    Raises:
-        HithertoCallError: A request was refused, or a job did not end in time.
-    """
+    """Submit the transcripts and wait for their jobs."""
     began = time.monotonic()
     accept: list[float] = []
     learnt: list[ProcessedTranscript] = []
