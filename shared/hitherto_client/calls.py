@@ -242,9 +242,6 @@ class CallSpan:
     The application decides where spans go: its tracer provider makes the span, and the services
     continue its trace. Without OpenTelemetry, nothing is imported. Nothing of a request, a reply or
     an error's message is in the span.
-
-    Args:
-        method: Path of the RPC.
     """
 
     __slots__ = ("_span", "_trace")

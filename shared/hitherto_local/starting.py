@@ -200,11 +200,7 @@ class Part:
     listen: str
 
     def reached_at(self, port: int) -> str:
-        """Where this machine reaches it.
-
-        Args:
-            port: The one that it was given, where the setting leaves it open.
-        """
+        """Where this machine reaches it; `port` is the one it was given if the setting has none."""
         host, _, asked = self.listen.rpartition(":")
         if not asked.isdecimal():
             return self.listen

@@ -44,8 +44,7 @@ class Running:
     def another_reader(self, settings: Mapping[str, str]) -> Iterator[Hitherto]:
         """A second retrieval service on the same data while the two run; leaving ends it.
 
-        Args:
-            settings: What it has beside, or instead of, the environment of the others.
+        Its `settings` come beside, or instead of, the environment of the others.
         """
         services: list[LocalProcess] = []
         try:
