@@ -94,13 +94,9 @@ class AsyncUpkeep(AsyncCalling):
     ) -> Reembedding:
         """Move the installation to another embedding model, step by step.
 
-        Args:
-            phase: `start` embeds everything with the new model in the background, `switch` lets
-                reads use it, `rollback` lets them use the old one again, `status` only reports.
-            model: The new model, for `start`.
-            dimensions: The size of its vectors. 0: the model's own.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        `start` embeds everything with the new `model` in the background, whose vectors have so many
+        dimensions (0: its own number). `switch` lets reads use it, `rollback` lets them use the old
+        one again, and `status` only reports.
 
         Raises:
             HithertoCallError: The new model is not ready, or there is no old one
@@ -129,15 +125,8 @@ class AsyncUpkeep(AsyncCalling):
     ) -> UsageReport:
         """What work cost, in one row or grouped, with the day's budget.
 
-        Args:
-            user: Whose cost. Empty: everybody's.
-            kinds: Only work of one of these kinds.
-            since: Only work then or later; days (UTC) count in full.
-            until: Only work before then.
-            group_by: What to group by. Empty: one row for everything.
-            page_size: Rows per page, 200 at most.
-            page_token: `next_page_token` of the report before. Empty: the first page.
-            timeout: Seconds, retries included. Unset: 10.
+        Only work of these `kinds` counts, from `since` on and before `until`; days (UTC) count in
+        full. `page_size` is at most 200, `page_token` the `next_page_token` of the report before.
         """
 
     @rpc("RollbackSource", "counts")
