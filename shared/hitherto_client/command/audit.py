@@ -20,7 +20,6 @@ from hitherto_client.command.show import Column, Rows, show_rows
 
 if TYPE_CHECKING:
     from hitherto_shared.audit.verify import Finding
-    from hitherto_shared.database.pool import Connection
 
 _HASH_DIGITS = 12
 _VERIFY_SECONDS = 3_600.0
@@ -63,18 +62,18 @@ _LIST = Rpc(
 
 
 def _verify(options: argparse.Namespace, output: Output) -> int:
-    async def work(connection: Connection) -> list[Finding]:
-        from hitherto_shared.audit.verify import verify_log  # noqa: PLC0415
-
-        return await verify_log(connection, options.tenant, keys, kept)
-
+    tenant = options.tenant
     try:
         with server_packages():
-            keys, kept = _public_keys(options.public_keys), _kept(options.digests, options.tenant)
+            from hitherto_shared.audit.verify import verify_log  # noqa: PLC0415
+
+            keys, kept = _public_keys(options.public_keys), _kept(options.digests, tenant)
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from None
-    found = on_database(work, seconds=_VERIFY_SECONDS)
-    _show_findings(found, output, options.tenant)
+    found = on_database(
+        lambda connection: verify_log(connection, tenant, keys, kept), seconds=_VERIFY_SECONDS
+    )
+    _show_findings(found, output, tenant)
     return OK if all(each.good for each in found) else FAILED
 
 
