@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 import grpc
@@ -106,7 +107,8 @@ async def _begin(request: Request, credential: str, person: str) -> ConsoleSessi
     try:
         rights = await find_rights(client, person or target.user, credential)
         if target.user and rights.person != target.user:
-            rights = target.bound(rights)
+            # The one person that is shown.
+            rights = replace(rights, person=target.user, everybody=False)
     except BaseException:
         await client.close()
         raise
