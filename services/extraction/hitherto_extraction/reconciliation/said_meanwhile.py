@@ -14,7 +14,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.dedupe import same_words
-from hitherto_extraction.reconciliation.reply import Proposals, SameItem
+from hitherto_extraction.reconciliation.reply import Proposals, Proposed
 from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
 from hitherto_extraction.reconciliation.writing import write_settlement
 from hitherto_extraction.storage import (
@@ -46,9 +46,7 @@ async def join_said_meanwhile(user: UserRows, back: Collection[UUID]) -> None:
     known = {each.memory_id: each for pair in pairs for each in pair}
     made = settle(
         Proposals(
-            same=tuple(
-                SameItem("", str(keep.memory_id), (str(other.memory_id),)) for keep, other in pairs
-            )
+            same=[Proposed("", str(other.memory_id), str(keep.memory_id)) for keep, other in pairs]
         ),
         ReconciliationRows(
             local={str(memory_id): memory_id for memory_id in known},

@@ -12,7 +12,7 @@ themselves; above it none is cast.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -21,7 +21,7 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.caps import ChangeAllowance, allowed_changes
 from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.operations import Refused
-from hitherto_extraction.reconciliation.reply import DoubtfulItem, Proposals
+from hitherto_extraction.reconciliation.reply import Proposals, Proposed
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.reconciliation import MemoryLinks
 from hitherto_extraction.storage.sealed_rows import is_sensitive
@@ -95,17 +95,13 @@ class _Settling:
         self._staying = set[UUID]()
 
     def run(self, proposals: Proposals) -> Settlement:
-        for replaced in proposals.replaced:
-            old, new = self._of(replaced.old), self._of(replaced.new)
-            self._take(replaced.item, old, self._why_not_replaced(old, new), new, joins=False)
-        for same in proposals.same:
-            keep = self._of(same.keep)
-            for each in same.others:
-                other = self._of(each)
-                self._take(same.item, other, self._why_not_same(keep, other), keep, joins=True)
+        for each in proposals.replaced:
+            self._take(each, self._why_not_replaced, self._made.endings)
+        for each in proposals.same:
+            self._take(each, self._why_not_same, self._made.joins)
         self._within_limits()
-        for doubtful in proposals.doubtful:
-            self._doubt(doubtful)
+        for each in proposals.doubtful:
+            self._doubt(each)
         self._within_limit_of_doubts()
         for name in proposals.certain:
             known = self._of(name)
@@ -117,51 +113,49 @@ class _Settling:
         memory_id = self._rows.local.get(name)
         return self._rows.known.get(memory_id) if memory_id is not None else None
 
-    def _stands(self, known: CurrentMemory | None) -> bool:
+    def _stands(self, known: CurrentMemory) -> bool:
         """Whether a memory is current, and stays so as far as decided yet."""
         return (
-            known is not None
-            and known.status in CURRENT_STATUSES
+            known.status in CURRENT_STATUSES
             and known.memory_id not in self._made.endings
             and known.memory_id not in self._made.joins
         )
 
     def _take(
         self,
-        item: str,
-        ends: CurrentMemory | None,
-        why_not: str | None,
-        by: CurrentMemory | None,
-        *,
-        joins: bool,
+        proposed: Proposed,
+        why_not: Callable[[CurrentMemory, CurrentMemory], str | None],
+        decided: dict[UUID, UUID],
     ) -> None:
-        if why_not is not None:
-            self._made.refusals.append(_refused(item, why_not, ends))
-            return
-        assert ends is not None
-        assert by is not None
-        decided = self._made.joins if joins else self._made.endings
-        decided[ends.memory_id] = by.memory_id
-        self._staying.add(by.memory_id)
+        """Let a memory stand for another, unless something speaks against it."""
+        ends, by = self._of(proposed.memory), self._of(proposed.other)
+        if (
+            ends is None
+            or by is None
+            or not (self._stands(ends) and self._stands(by))
+            or ends.memory_id in self._staying
+        ):
+            self._refuse(proposed.item, "refused_unknown", ends)
+        elif (why := why_not(ends, by)) is not None:
+            self._refuse(proposed.item, why, ends)
+        else:
+            decided[ends.memory_id] = by.memory_id
+            self._staying.add(by.memory_id)
 
-    def _why_not_replaced(self, old: CurrentMemory | None, new: CurrentMemory | None) -> str | None:
-        if old is None or new is None or not (self._stands(old) and self._stands(new)):
-            return "refused_unknown"
-        if old.memory_id in self._staying:
-            return "refused_unknown"
+    def _refuse(self, item: str, reason: str, known: CurrentMemory | None) -> None:
+        memory_id = known.memory_id if known is not None else None
+        self._made.refusals.append(Refused.of(item, reason, memory_id=memory_id))
+
+    def _why_not_replaced(self, old: CurrentMemory, new: CurrentMemory) -> str | None:
         if trust.outranks(old.origin, new.origin):
             return "refused_by_trust"
         named = old.memory_id in self._rows.links[new.memory_id].may_replace
         if new.said_at < old.said_at or (new.said_at == old.said_at and not named):
             return "refused_late"
-        if self._undone(old, new, "contradicted"):
-            return "refused_undone"
-        return None
+        return "refused_undone" if self._undone(old, new, "contradicted") else None
 
-    def _why_not_same(self, keep: CurrentMemory | None, other: CurrentMemory | None) -> str | None:
-        if keep is None or other is None or not (self._stands(keep) and self._stands(other)):
-            return "refused_unknown"
-        if other.memory_id in self._staying or other.status != keep.status:
+    def _why_not_same(self, other: CurrentMemory, keep: CurrentMemory) -> str | None:
+        if other.status != keep.status:
             return "refused_unknown"
         if trust.outranks(other.origin, keep.origin):
             return "refused_by_trust"
@@ -200,34 +194,31 @@ class _Settling:
             made.left = [made.endings[old] for old in sure[most:]]
         for memory_id in (*made.endings, *made.joins):
             if not goes_on or memory_id not in sure:
-                known = self._rows.known[memory_id]
-                made.refusals.append(_refused("replaced, same", why, known))
+                self._refuse("replaced, same", why, self._rows.known[memory_id])
         made.endings = {old: made.endings[old] for old in sure[:most]}
         made.joins.clear()
 
-    def _doubt(self, item: DoubtfulItem) -> None:
-        known, cause = self._of(item.memory), self._of(item.because)
-        why_not = self._why_not_doubtful(known, cause)
-        if why_not is not None:
-            self._made.refusals.append(_refused(item.item, why_not, known))
+    def _doubt(self, proposed: Proposed) -> None:
+        known, cause = self._of(proposed.memory), self._of(proposed.other)
+        if known is None or cause is None:
+            self._refuse(proposed.item, "refused_unknown", known)
             return
-        assert known is not None
-        assert cause is not None
-        told = cause.sealed or known.sealed or _is_order(item.reason, cause)
+        if (why := self._why_not_doubtful(known, cause)) is not None:
+            self._refuse(proposed.item, why, known)
+            return
+        told = cause.sealed or known.sealed or _is_order(proposed.reason, cause)
         since = cause.valid_from if cause.status in CURRENT_STATUSES else cause.valid_to
         self._made.doubts.append(
             Doubting(
                 known.memory_id,
                 cause.memory_id,
-                "" if told else item.reason,
+                "" if told else proposed.reason,
                 max(since or cause.said_at, known.valid_from),
             )
         )
 
-    def _why_not_doubtful(
-        self, known: CurrentMemory | None, cause: CurrentMemory | None
-    ) -> str | None:
-        if known is None or cause is None or known.status != "active" or not self._stands(known):
+    def _why_not_doubtful(self, known: CurrentMemory, cause: CurrentMemory) -> str | None:
+        if known.status != "active" or not self._stands(known):
             return "refused_unknown"
         if known.type == _LASTING or known.valid_to is not None:
             # What was learnt, and what is over, stays true.
@@ -238,19 +229,15 @@ class _Settling:
             return "refused_by_trust"
         if known.said_at >= cause.changed_at:
             return "refused_late"
-        if self._undone(known, cause, "updated"):
-            return "refused_undone"
-        return None
+        return "refused_undone" if self._undone(known, cause, "updated") else None
 
     def _within_limit_of_doubts(self) -> None:
         made, rows = self._made, self._rows
-        room = rows.room
-        if room is None:
+        if rows.room is None:
             return
-        if rows.doubts + len(made.doubts) > allowed_changes(room.active_count):
+        if rows.doubts + len(made.doubts) > allowed_changes(rows.room.active_count):
             for each in made.doubts:
-                known = rows.known[each.memory_id]
-                made.refusals.append(_refused("doubtful", "refused_over_cap", known))
+                self._refuse("doubtful", "refused_over_cap", rows.known[each.memory_id])
             made.doubts.clear()
 
 
@@ -260,7 +247,3 @@ def _hidden(known: CurrentMemory) -> bool:
 
 def _is_order(reason: str, cause: CurrentMemory) -> bool:
     return trust.is_suspect([reason], trusted=trust.is_higher(cause.origin))
-
-
-def _refused(item: str, reason: str, known: CurrentMemory | None) -> Refused:
-    return Refused.of(item, reason, memory_id=known.memory_id if known is not None else None)
