@@ -78,9 +78,9 @@ class JobCalls:
             self.database,
             identity,
             IdempotentOperation(
-                change=work,
+                work,
+                again,
                 ids=lambda made: [job_id for those in made.values() for job_id in those],
-                again=again,
                 users=lambda made: [user_id for user_id in made if user_id],
                 touched=lambda made: {
                     user_id or NOBODY: ids
@@ -105,11 +105,11 @@ class JobCalls:
             self.database,
             identity,
             IdempotentOperation(
-                change=work,
-                ids=lambda made: [str(job.job_id) for job in made],
-                again=lambda connection, ids: jobs.get_jobs(
+                work,
+                lambda connection, ids: jobs.get_jobs(
                     connection, tenant_id, [UUID(i) for i in ids]
                 ),
+                ids=lambda made: [str(job.job_id) for job in made],
                 # An erasure finds a user's keys by them, even if the request named only a job.
                 users=lambda made: [*user_ids, *(job.user_id for job in made if job.user_id)],
                 touched=lambda made: _jobs_by_user(user_ids, made),

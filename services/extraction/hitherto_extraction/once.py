@@ -49,16 +49,16 @@ class IdempotentOperation(Generic[Made]):
 
     Attributes:
         change: Makes the change, in the transaction that also remembers the key.
+        again: Reads the present state of the outcome with the ids of the first call.
         ids: Names the outcome: ids and counters only, never contents.
-        again: Reads the present state of the outcome with these ids.
         users: The users concerned, so that an erasure finds the key.
         touched: For the audit log, the ids of changed resources by user. None: `ids` of each user.
     """
 
     change: Callable[[Connection], Awaitable[Made]]
-    ids: Callable[[Made], Sequence[str]]
     again: Callable[[Connection, Sequence[str]], Awaitable[Made]]
-    users: Callable[[Made], Sequence[str]]
+    ids: Callable[[Made], Sequence[str]] = lambda _: ()
+    users: Callable[[Made], Sequence[str]] = lambda _: ()
     touched: Callable[[Made], Mapping[str, Sequence[str]]] | None = None
 
     def audited(self, made: Made) -> Mapping[str, Sequence[str]]:

@@ -132,8 +132,8 @@ class Clearing:
                 identity,
                 IdempotentOperation(
                     lambda connection: _finish(connection.of(wanted.scope), wanted, counts),
+                    again,
                     ids=lambda made: [json.dumps(made)],
-                    again=again,
                     users=lambda _: [wanted.scope.user_id],
                 ),
                 timeout=left(),

@@ -99,9 +99,7 @@ class Erasing:
             return await once(
                 self.removal,
                 identity,
-                IdempotentOperation(
-                    change, ids=lambda made: [str(made.receipt_id)], again=again, users=_nobody
-                ),
+                IdempotentOperation(change, again, ids=lambda made: [str(made.receipt_id)]),
                 timeout=left(),
             )
 
@@ -142,9 +140,8 @@ class Erasing:
                 self._hidden(call.identity),
                 IdempotentOperation(
                     change,
+                    again,
                     ids=lambda made: ["reinstated"] if made else [],
-                    again=again,
-                    users=_nobody,
                     touched=lambda _: {scope.user_id: []},
                 ),
                 timeout=timeout,
@@ -327,7 +324,3 @@ def _in_order(tables: Sequence[str]) -> list[str]:
     first = (erasure.JOBS, erasure.DELIVERIES)
     last = (erasure.USERS, erasure.CREDENTIALS, erasure.PROFILES)
     return [*first, *(table for table in tables if table not in (*first, *last))]
-
-
-def _nobody(_made: object) -> list[str]:
-    return []

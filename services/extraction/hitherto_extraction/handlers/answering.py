@@ -21,6 +21,7 @@ from hitherto_shared.consistency import ConsistencyTokens, Position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import nfc
 from hitherto_shared.validation import Checks
@@ -34,10 +35,12 @@ Made = TypeVar("Made")
 
 @dataclass(eq=False)
 class Answering:
-    """Runs calls on `database`, whose role is hitherto_write unless a call says otherwise."""
+    """Runs calls on `database`, whose role is hitherto_write; that of `removal` may delete."""
 
     database: Database
+    removal: Database
     tokens: ConsistencyTokens
+    pages: PageTokens
     trail: Trail
     reads: AuditedReads
     keys: UserKeys
@@ -129,12 +132,11 @@ class Answering:
         user_id = call.scope.user_id
         work = IdempotentOperation(
             lambda connection: change(connection.of(call.scope)),
-            ids,
             lambda connection, kept: again(connection.of(call.scope), kept),
+            ids,
             users=lambda _: [user_id],
             touched=None if touched is None else lambda made: {user_id: touched(made)},
         )
-
         return await with_keys(
             self.keys,
             [call.scope],
@@ -148,10 +150,9 @@ class Answering:
         context: Context,
         *,
         touched: str,
-        database: Database,
         seconds: float | None = None,
     ) -> tuple[dict[str, int], str]:
-        """Make a change that removes what `touched` names, and returns counts of it."""
+        """Make a change on `removal` that removes what `touched` names, and counts it."""
 
         async def again(_: UserRows, ids: Sequence[str]) -> dict[str, int]:
             counts: dict[str, int] = json.loads(ids[0]) if ids else {}
@@ -164,7 +165,7 @@ class Answering:
             context,
             ids=lambda counts: [json.dumps(counts)],
             touched=lambda _: [touched],
-            database=database,
+            database=self.removal,
             seconds=seconds,
         )
 

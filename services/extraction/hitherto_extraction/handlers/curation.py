@@ -57,13 +57,12 @@ class SaveRequest:
 
 @dataclass(eq=False)
 class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
-    """Implements MemoryService with the role hitherto_write; `removal` may delete."""
+    """Implements MemoryService."""
 
     answering: Answering
     saving: Saving
     vectors: ChargedEmbedder
     signals: JobSignals
-    removal: Database
 
     async def SaveMemory(
         self, request: pb.SaveMemoryRequest, context: Context
@@ -214,7 +213,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             call,
             lambda user: restore(user, memory_id, reason=reason, actor=call.principal.subject),
             context,
-            database=self.removal,
+            database=self.answering.removal,
         )
         return pb.RestoreMemoryResponse(memory=memory_message(made), consistency_token=token)
 

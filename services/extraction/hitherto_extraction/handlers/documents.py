@@ -21,7 +21,6 @@ from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.jobs import JobSignals
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.convert import job_message
-from hitherto_shared.database.pool import Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.offloading import in_thread
 from hitherto_shared.rpc.call import Context
@@ -49,7 +48,6 @@ class DocumentIngestionCalls:
 
     answering: Answering
     signals: JobSignals
-    removal: Database
     queue: JobQueue
     memory_enabled: bool
 
@@ -103,7 +101,6 @@ class DocumentIngestionCalls:
             lambda user: delete_document(user, document_id),
             context,
             touched=str(document_id),
-            database=self.removal,
             seconds=_STORING_SECONDS,
         )
         return pb.DeleteDocumentResponse(counts=made, consistency_token=token)

@@ -37,11 +37,10 @@ from hitherto_shared.convert import (
     result_message,
     summary_message,
 )
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import Unavailable
 from hitherto_shared.models import Entity, Job, Memory, Scope
 from hitherto_shared.offloading import in_thread, in_thread_if_long
-from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
 
@@ -64,14 +63,12 @@ _WORK_OF_A_MESSAGE = 256
 class ExtractionHandlers(
     DocumentIngestionCalls, extraction_service_pb2_grpc.ExtractionServiceServicer
 ):
-    """Implements ExtractionService with the role hitherto_write; `removal` may delete."""
+    """Implements ExtractionService."""
 
     answering: Answering
     intake: Intake
     signals: JobSignals
-    pages: PageTokens
     preview: ExtractionPreview
-    removal: Database
     queue: JobQueue
     memory_enabled: bool
 
@@ -213,7 +210,7 @@ class ExtractionHandlers(
             states=checks.all_of("states", request.states, JOB_STATE) or None,
             kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
         )
-        page = self.pages.open(checks, principal.tenant_id, request, default=_PAGE_SIZE)
+        page = self.answering.pages.open(checks, principal.tenant_id, request, default=_PAGE_SIZE)
         self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.ListJobsResponse:

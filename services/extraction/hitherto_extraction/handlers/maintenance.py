@@ -61,15 +61,13 @@ _DIMENSIONS = EnumWords(pb.UsageDimension.DESCRIPTOR)
 class MaintenanceHandlers(WebhookCalls):
     """Implements MaintenanceService.
 
-    `maintenance` is the database with the role that works across users, `removal` the one with the
-    role that may delete.
+    `maintenance` is the database with the role that works across users.
     """
 
     upkeep: UpkeepOnDemand
     schedules: Schedules
     embedders: Embedders
     maintenance: Database
-    removal: Database
     budget: Budget
     queue: JobQueue
 
@@ -97,7 +95,7 @@ class MaintenanceHandlers(WebhookCalls):
             lambda user, ids: read_originals(user, [UUID(each) for each in ids]),
             context,
             ids=lambda originals: [str(each.memory_id) for each in originals],
-            database=self.removal,
+            database=self.answering.removal,
         )
         return pb.UndoConsolidationResponse(
             memories=[memory_message(each) for each in made], consistency_token=token
@@ -146,7 +144,7 @@ class MaintenanceHandlers(WebhookCalls):
 
         await self.answering.change(
             identity,
-            IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: []),
+            IdempotentOperation(change, again),
             context,
             database=self.maintenance,
             seconds=_SWITCH_SECONDS,
@@ -218,7 +216,7 @@ class MaintenanceHandlers(WebhookCalls):
         """The schedules of automatic upkeep, by name."""
         checks = Checks()
         tenant = current_call().principal.tenant_id
-        page = self.pages.open(checks, tenant, request)
+        page = self.answering.pages.open(checks, tenant, request)
         self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.ListSchedulesResponse:
@@ -256,7 +254,7 @@ class MaintenanceHandlers(WebhookCalls):
         )
         by = checks.all_of("group_by", request.group_by, _DIMENSIONS)
         tenant = principal.tenant_id
-        page = self.pages.open(checks, tenant, request)
+        page = self.answering.pages.open(checks, tenant, request)
         self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.GetUsageResponse:
@@ -347,7 +345,7 @@ class MaintenanceHandlers(WebhookCalls):
             return await with_keys(
                 self.answering.keys,
                 [call.scope],
-                lambda: self.removal.run(
+                lambda: self.answering.removal.run(
                     rehearse, timeout=seconds_left(context, _ROLLBACK_SECONDS)
                 ),
             )
@@ -357,7 +355,6 @@ class MaintenanceHandlers(WebhookCalls):
             change,
             context,
             touched=str(source.document_id or source.job_id or ""),
-            database=self.removal,
             seconds=_ROLLBACK_SECONDS,
         )
         return pb.RollbackSourceResponse(counts=made, consistency_token=token)

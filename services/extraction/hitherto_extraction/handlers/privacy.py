@@ -39,10 +39,9 @@ from hitherto_extraction.storage.reindexing import sweep_postings
 from hitherto_extraction.storage.users import is_erased
 from hitherto_shared.convert import SECRET_HANDLING, timestamp
 from hitherto_shared.database.audit_log import AuditEvent
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import invalid
-from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
 
@@ -62,20 +61,14 @@ _MAX_ACTOR = 512
 
 @dataclass(eq=False)
 class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
-    """Implements PrivacyService.
-
-    `removal` is the database with the role that may delete, `installation` the settings of users
-    who did not choose.
-    """
+    """Implements PrivacyService; `installation` are the settings of users who did not choose."""
 
     answering: Answering
-    removal: Database
     installation: UserSettings
     clearing: Clearing
     erasing: Erasing
     exporting: Exporting
     importing: Importing
-    pages: PageTokens
 
     async def ReinstateUser(
         self, request: pb.ReinstateUserRequest, context: Context
@@ -188,7 +181,9 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         def left() -> float:
             return ends - asyncio.get_running_loop().time()
 
-        before = await shorten(self.removal, call.identity, call.scope, conversation_id, left)
+        before = await shorten(
+            self.answering.removal, call.identity, call.scope, conversation_id, left
+        )
 
         async def delete(user: UserRows) -> dict[str, int]:
             counts = await delete_conversation(user, conversation_id, sweep=not before)
@@ -201,7 +196,6 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             delete,
             context,
             touched=conversation_id,
-            database=self.removal,
             seconds=left(),
         )
         return pb.DeleteConversationResponse(counts=counts, consistency_token=token)
@@ -272,7 +266,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             since=checks.moment("created_after", request, "created_after"),
             until=checks.moment("created_before", request, "created_before"),
         )
-        page = self.pages.open(checks, tenant, request)
+        page = self.answering.pages.open(checks, tenant, request)
         self.answering.admit_read(checks, request)
         before = None
         if page.after is not None:

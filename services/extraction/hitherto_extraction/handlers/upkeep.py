@@ -60,8 +60,8 @@ class UpkeepOnDemand:
             return await jobs.get_job(connection, tenant_id, UUID(ids[0]), only_user=user_id)
 
         return IdempotentOperation(
-            change=change,
+            change,
+            again,
             ids=lambda job: [str(job.job_id)],
-            again=again,
             users=lambda _: [] if user_id is None else [user_id],
         )

@@ -20,11 +20,10 @@ from hitherto_extraction.telling.delivering import DeliveryLoop
 from hitherto_extraction.telling.sending import WebhookSecrets
 from hitherto_shared.changes import change_message
 from hitherto_shared.convert import EVENT_KIND, EnumWords, timestamp
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound, WrongState
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
-from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.validation import Checks
 
@@ -44,16 +43,14 @@ class WebhookKeeping:
 
     secrets: WebhookSecrets
     loop: DeliveryLoop
-    removal: Database
     private: bool
 
 
 @dataclass(eq=False)
 class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
-    """Implements them, on the database with the role hitherto_write."""
+    """Implements them."""
 
     answering: Answering
-    pages: PageTokens
     webhooks: WebhookKeeping
 
     async def CreateWebhook(
@@ -98,8 +95,8 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
             identity,
             IdempotentOperation(
                 change,
+                again,
                 ids=lambda made: [str(made[0].webhook_id)],
-                again=again,
                 users=lambda _: [user_id] if user_id else [],
             ),
             context,
@@ -129,7 +126,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         """The webhooks of the tenant, oldest first."""
         checks = Checks()
         tenant = current_call().principal.tenant_id
-        page = self.pages.open(checks, tenant, request)
+        page = self.answering.pages.open(checks, tenant, request)
         self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.ListWebhooksResponse:
@@ -160,11 +157,9 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
 
         _, token = await self.answering.change(
             identity,
-            IdempotentOperation(
-                change, ids=lambda _: [str(webhook_id)], again=again, users=lambda _: []
-            ),
+            IdempotentOperation(change, again, ids=lambda _: [str(webhook_id)]),
             context,
-            database=self.webhooks.removal,
+            database=self.answering.removal,
         )
         return pb.DeleteWebhookResponse(consistency_token=token)
 
@@ -176,7 +171,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         tenant = current_call().principal.tenant_id
         webhook_id = checks.uuid("webhook_id", request.webhook_id) if request.webhook_id else None
         state = checks.one_of("state", request.state, _STATES)
-        page = self.pages.open(checks, tenant, request)
+        page = self.answering.pages.open(checks, tenant, request)
         self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.ListWebhookDeliveriesResponse:
@@ -236,12 +231,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
 
         made, token = await self.answering.change(
             identity,
-            IdempotentOperation(
-                change,
-                ids=lambda retried: [str(named), str(retried)],
-                again=again,
-                users=lambda _: [],
-            ),
+            IdempotentOperation(change, again, ids=lambda retried: [str(named), str(retried)]),
             context,
         )
         self.webhooks.loop.wake()

@@ -47,17 +47,18 @@ def build_servicers(base: Base, work: BackgroundWork) -> list[Servicer]:
     """Every gRPC service of this process; RPCs of later versions answer UNIMPLEMENTED."""
     answering = Answering(
         base.databases.write,
+        base.databases.removal,
         ConsistencyTokens(base.secret),
+        PageTokens(base.secret),
         base.trail,
         base.reads,
         base.keys,
         Screening(base.databases.write, base.settings.redact_secrets),
     )
-    pages = PageTokens(base.secret)
     return [
         Servicer(
             extraction_service_pb2.DESCRIPTOR.services_by_name["ExtractionService"],
-            _extraction(base, work, answering, pages),
+            _extraction(base, work, answering),
             extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server,
         ),
         Servicer(
@@ -72,26 +73,23 @@ def build_servicers(base: Base, work: BackgroundWork) -> list[Servicer]:
         ),
         Servicer(
             maintenance_service_pb2.DESCRIPTOR.services_by_name["MaintenanceService"],
-            _maintenance(base, work, answering, pages),
+            _maintenance(base, work, answering),
             maintenance_service_pb2_grpc.add_MaintenanceServiceServicer_to_server,
         ),
         Servicer(
             privacy_service_pb2.DESCRIPTOR.services_by_name["PrivacyService"],
-            _privacy(base, work, answering, pages),
+            _privacy(base, work, answering),
             privacy_service_pb2_grpc.add_PrivacyServiceServicer_to_server,
         ),
     ]
 
 
-def _extraction(
-    base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
-) -> ExtractionHandlers:
+def _extraction(base: Base, work: BackgroundWork, answering: Answering) -> ExtractionHandlers:
     settings, databases = base.settings, base.databases
     return ExtractionHandlers(
         answering,
         work.intake,
         base.signals,
-        pages,
         ExtractionPreview(
             databases.write,
             work.extraction,
@@ -100,7 +98,6 @@ def _extraction(
             budget=base.budget,
             keys=base.keys,
         ),
-        databases.removal,
         base.queue,
         settings.memory_enabled,
     )
@@ -115,7 +112,7 @@ def _memory(base: Base, answering: Answering) -> MemoryHandlers:
         crowding=crowding(base),
     )
     vectors = ChargedEmbedder(write, base.embedder, base.prices, base.budget)
-    return MemoryHandlers(answering, saving, vectors, base.signals, base.databases.removal)
+    return MemoryHandlers(answering, saving, vectors, base.signals)
 
 
 def _sessions(base: Base, answering: Answering) -> SessionHandlers:
@@ -128,19 +125,10 @@ def _sessions(base: Base, answering: Answering) -> SessionHandlers:
     return SessionHandlers(answering, rules)
 
 
-def _maintenance(
-    base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
-) -> MaintenanceHandlers:
-    databases = base.databases
+def _maintenance(base: Base, work: BackgroundWork, answering: Answering) -> MaintenanceHandlers:
     return MaintenanceHandlers(
         answering,
-        pages,
-        WebhookKeeping(
-            WebhookSecrets(base.secret),
-            work.delivering,
-            databases.removal,
-            base.settings.webhook_private,
-        ),
+        WebhookKeeping(WebhookSecrets(base.secret), work.delivering, base.settings.webhook_private),
         UpkeepOnDemand(
             {
                 DECAY: lambda held, tenant, user, _: work.decay.count(held, tenant, user),
@@ -151,16 +139,13 @@ def _maintenance(
         ),
         work.schedules,
         base.embedders,
-        databases.maintenance,
-        databases.removal,
+        base.databases.maintenance,
         base.budget,
         base.queue,
     )
 
 
-def _privacy(
-    base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
-) -> PrivacyHandlers:
+def _privacy(base: Base, work: BackgroundWork, answering: Answering) -> PrivacyHandlers:
     settings, databases, trail = base.settings, base.databases, base.trail
     installation = UserSettings(
         memory_enabled=settings.memory_enabled,
@@ -170,14 +155,8 @@ def _privacy(
     )
     return PrivacyHandlers(
         answering,
-        databases.removal,
         installation,
-        Clearing(
-            databases.write,
-            databases.removal,
-            trail=trail,
-            keys=base.keys,
-        ),
+        Clearing(databases.write, databases.removal, trail, base.keys),
         Erasing(databases.removal, load_installation_signer(settings), trail, base.keys),
         Exporting(databases.exports, trail, UnusableReplies(base.secret), base.keys),
         Importing(
@@ -189,5 +168,4 @@ def _privacy(
             work.statistics,
             settings.message_vectors,
         ),
-        pages,
     )
