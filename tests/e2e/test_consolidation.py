@@ -146,6 +146,22 @@ async def test_c1_a_second_run_changes_nothing_and_asks_nobody(
     assert calls(model) == 2
 
 
+async def test_c1_a_group_in_which_nothing_was_merged_is_not_asked_about_again(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """However often its tag grows by something else."""
+    model.script = script(nothing)
+    await say(modelled, *CASUAL, SIXTH)
+    await the_job(modelled)
+    asked = []
+    for number, other in enumerate(("The ferry leaves at noon", "Bees need no fence")):
+        await say(modelled, other, conversation=f"other-{number}")
+        await consolidate(modelled)
+        asked.append(calls(model))
+    assert asked[0] > 1
+    assert asked[1] == asked[0]
+
+
 def rows_of(found: list[memory_pb2.Memory]) -> list[bytes]:
     return [each.SerializeToString(deterministic=True) for each in found]
 

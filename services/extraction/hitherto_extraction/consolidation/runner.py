@@ -42,6 +42,7 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelRefused
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import in_thread
 
 _PATIENCE = 3
 """Number of groups without an answer, with none answered, after which the model itself is at
@@ -160,7 +161,7 @@ class Consolidation:
             for each in page:
                 user = connection.of(Scope(tenant_id, each))
                 board = await read_board(user, wanted, threshold=self.threshold())
-                for name, number in (await board.counts(again=wanted.again)).items():
+                for name, number in (await in_thread(board.counts, again=wanted.again)).items():
                     counts[name] += number
             if after is None:
                 return counts
@@ -237,13 +238,13 @@ class Consolidation:
             return False
         for crowded in board.tags:
             ours = crowded.job_id == run.held.job_id
-            if await board.unchanged(crowded) and (ours or not run.wanted.again):
+            if await in_thread(board.unchanged, crowded) and (ours or not run.wanted.again):
                 board.settle(crowded.tag)
                 if not ours:
                     run.result = run.result.with_counts({"skipped_unchanged": 1})
                 continue
             failed = run.failed
-            for group in await board.groups(crowded.tag):
+            for group in await in_thread(board.groups, crowded.tag):
                 if board.is_answered(crowded.tag, group) and not run.wanted.again:
                     continue
                 try:
@@ -324,7 +325,7 @@ class Consolidation:
 
     async def _settle(self, run: ConsolidationAttempt, scope: Scope, board: TagReview) -> None:
         """Record the results for a user's tags so far."""
-        marks = await board.marks()
+        marks = await in_thread(board.marks)
 
         async def work(connection: Connection) -> bool:
             user = connection.of(scope)

@@ -16,7 +16,7 @@ from hitherto_extraction.storage import consolidation
 from hitherto_extraction.storage.consolidation import ConsolidationMark, CrowdedTag, Member
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.offloading import end_if_given_up, in_thread
+from hitherto_shared.offloading import end_if_given_up
 
 _FURTHER = 0.3
 """How much further apart than the same statement two may be that one sentence can say."""
@@ -52,7 +52,8 @@ class ConsolidationTarget:
 class TagReview:
     """The snapshot of a run; the memories in it change only by the run itself.
 
-    A tag marked as processed thus never includes what others wrote in the meantime.
+    A tag marked as processed thus never includes what others wrote in the meantime. What reads the
+    words of many memories (`groups`, `unchanged`, `counts`, `marks`) is called in a thread.
 
     Args:
         tags: The crowded tags, the largest first.
@@ -73,14 +74,16 @@ class TagReview:
         self._taken: set[UUID] = set()
         self._settled: set[str] = set()
         self._unmarked: set[str] = set()
-        self._marks: dict[str, ConsolidationMark] = {}
         for member in members:
             for found in self._sharing(member):
                 found[member.memory_id] = member
 
-    async def groups(self, tag: str) -> list[Group]:
+    def groups(self, tag: str) -> list[Group]:
         """The groups of a tag to ask about; their members count as taken from now on."""
-        return await in_thread(self._groups, tag)
+        members = list(self._by_tag[tag].values())
+        found = plan_groups(members, taken=self._taken, nearness=self._nearness.get(tag))
+        self._taken.update(each.memory_id for group in found for each in group)
+        return found
 
     def is_answered(self, tag: str, group: Group) -> bool:
         """Whether a model has looked at a group of a tag since it changed."""
@@ -90,14 +93,25 @@ class TagReview:
         """Record that a model has looked at a group."""
         self._answered[tag][fingerprint(group)] = None
 
-    async def unchanged(self, crowded: CrowdedTag) -> bool:
+    def unchanged(self, crowded: CrowdedTag) -> bool:
         """Whether a tag is unchanged since the last consolidation."""
-        await self._take_marks()
-        return self._is_unchanged(crowded)
+        return crowded.fingerprint == self._mark(crowded.tag).fingerprint
 
-    async def counts(self, *, again: bool) -> dict[str, int]:
+    def counts(self, *, again: bool) -> dict[str, int]:
         """The numbers of groups and their memories, and of unchanged tags."""
-        return await in_thread(self._counts, again)
+        counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
+        for crowded in self.tags:
+            if self.unchanged(crowded) and not again:
+                counts["skipped_unchanged"] += 1
+                continue
+            groups = [
+                group
+                for group in self.groups(crowded.tag)
+                if again or not self.is_answered(crowded.tag, group)
+            ]
+            counts["groups"] += len(groups)
+            counts["memories"] += sum(map(len, groups))
+        return counts
 
     def replace(self, originals: Sequence[Member], merged: Member) -> None:
         """Replace the originals by a merged memory."""
@@ -109,17 +123,14 @@ class TagReview:
         self._taken.add(merged.memory_id)
         changed = {tag for each in (*originals, merged) for tag in each.tags}
         self._unmarked |= changed & self._settled
-        for tag in changed:
-            self._marks.pop(tag, None)
 
     def settle(self, tag: str) -> None:
         """Take a tag as processed, now or before."""
         self._settled.add(tag)
         self._unmarked.add(tag)
 
-    async def marks(self) -> list[ConsolidationMark]:
+    def marks(self) -> list[ConsolidationMark]:
         """The records of processed tags that are new or changed since the last `marked`."""
-        await self._take_marks()
         return [self._mark(tag) for tag in sorted(self._unmarked)]
 
     def marked(self) -> None:
@@ -129,46 +140,10 @@ class TagReview:
     def _sharing(self, member: Member) -> list[dict[UUID, Member]]:
         return [self._by_tag[tag] for tag in member.tags if tag in self._by_tag]
 
-    async def _take_marks(self) -> None:
-        """Make the records of all tags that have changed."""
-        if missing := self._by_tag.keys() - self._marks.keys():
-            await in_thread(self._mark_all, missing)
-
-    def _mark_all(self, tags: Iterable[str]) -> None:
-        for tag in tags:
-            end_if_given_up()
-            self._mark(tag)
-
     def _mark(self, tag: str) -> ConsolidationMark:
-        if tag not in self._marks:
-            recent = list(self._answered[tag])[-_MOST_ANSWERED:]
-            self._marks[tag] = mark_of(tag, self._by_tag[tag].values(), recent)
-        return self._marks[tag]
-
-    def _is_unchanged(self, crowded: CrowdedTag) -> bool:
-        return crowded.fingerprint == self._mark(crowded.tag).fingerprint
-
-    def _groups(self, tag: str) -> list[Group]:
-        members = list(self._by_tag[tag].values())
-        found = plan_groups(members, taken=self._taken, nearness=self._nearness.get(tag))
-        self._taken.update(each.memory_id for group in found for each in group)
-        return found
-
-    def _counts(self, again: bool) -> dict[str, int]:
-        counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
-        for crowded in self.tags:
-            end_if_given_up()
-            if self._is_unchanged(crowded) and not again:
-                counts["skipped_unchanged"] += 1
-                continue
-            groups = [
-                group
-                for group in self._groups(crowded.tag)
-                if again or not self.is_answered(crowded.tag, group)
-            ]
-            counts["groups"] += len(groups)
-            counts["memories"] += sum(map(len, groups))
-        return counts
+        end_if_given_up()
+        recent = list(self._answered[tag])[-_MOST_ANSWERED:]
+        return mark_of(tag, self._by_tag[tag].values(), recent)
 
 
 async def read_board(user: UserRows, wanted: ConsolidationTarget, *, threshold: float) -> TagReview:
