@@ -47,7 +47,7 @@ from hitherto_shared.offloading import in_thread, in_thread_if_long
 from hitherto_shared.text.normalise import fold
 
 _ONLY = 0
-"""Index of the only item of a saved statement."""
+"""The index of the only item."""
 _WORK_OF_A_CHARACTER = 8
 """The cost of comparing two statements, relative to reading them."""
 _MOST_READ = 60_000
@@ -60,21 +60,14 @@ time."""
 class StatementToSave:
     """The statement, with every default filled in.
 
-    `path` is its position in the request, for errors about its fields; `replaces` are the memories
-    that are no longer true because of it.
+    `item` is what it says, without entities; `path` is its position in the request, for errors
+    about its fields; `replaces` are the memories that are no longer true because of it.
     """
 
-    content: str
-    type: str
-    importance: float
-    confidence: str
+    item: NewItem
     source: str
     origin: str
-    detail: str
-    tags: tuple[str, ...]
-    keywords: tuple[str, ...]
     conversation_id: str | None
-    context: Mapping[str, Any]
     metadata: Mapping[str, Any]
     valid_from: datetime | None
     expires_at: datetime | None
@@ -173,18 +166,8 @@ class Saving:
         self, user: UserRows, statement: StatementToSave, vectors: Vectors, at: datetime
     ) -> tuple[Plan, UUID | None]:
         """What the statement changes, and the known memory with the same statement, if any."""
-        item = NewItem(
-            index=_ONLY,
-            type=statement.type,
-            content=statement.content,
-            detail=statement.detail,
-            importance=statement.importance,
-            confidence=statement.confidence,
-            tags=statement.tags,
-            keywords=statement.keywords,
-            entities=tuple(await names_in(user, statement.content)),
-            context=statement.context,
-        )
+        named = await names_in(user, statement.item.content)
+        item = replace(statement.item, entities=tuple(named))
         known, neighbours = await look_around(
             user, [item], vectors, also=(), threshold=self.threshold()
         )
@@ -192,7 +175,7 @@ class Saving:
         texts = sum(len(each.content) for each in found)
         near = await in_thread_if_long(texts, _nearest, item.content, found)
         # A caller that saves a statement gives all of it, whatever is known already.
-        words = "\n".join(filter(None, (statement.content, statement.detail)))
+        words = "\n".join(filter(None, (item.content, item.detail)))
         said = StoredMessage(1, "", statement.origin, "", words, at)
         # Parses the statement: in a thread, so that the event loop is not blocked.
         plan = await in_thread(
@@ -275,7 +258,7 @@ def _with_joined(known: Memory, statement: StatementToSave) -> Memory:
     return replace(
         known,
         metadata=_joined("metadata", known.metadata, statement.metadata, statement),
-        context=_joined("context", known.context, statement.context, statement),
+        context=_joined("context", known.context, statement.item.context, statement),
         expires_at=statement.expires_at or known.expires_at,
         sensitive=known.sensitive or statement.sensitive,
     )
@@ -302,13 +285,13 @@ async def _join(
         occasion.at,
         {
             "metadata": dict(statement.metadata),
-            "context": dict(statement.context),
+            "context": dict(statement.item.context),
             "expires_at": statement.expires_at.isoformat() if statement.expires_at else None,
             "sensitive": statement.sensitive,
         },
         memory_id=memory_id,
         conversation_id=statement.conversation_id,
-        document_id=document_of(statement.metadata, statement.context),
+        document_id=document_of(statement.metadata, statement.item.context),
     )
     if occasion.joined is None:
         edited = replace(held, memory=after)

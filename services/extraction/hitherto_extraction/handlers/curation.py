@@ -73,7 +73,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         paid = self.vectors
         # Half of the remaining time, so that a statement without a vector can still be written.
         made = await paid.embed(
-            [(wanted.call.scope, wanted.statement.content)],
+            [(wanted.call.scope, wanted.statement.item.content)],
             SAVING,
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
@@ -118,7 +118,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             await settle()
             made = await paid.embed(
                 [
-                    (each.call.scope, each.statement.content)
+                    (each.call.scope, each.statement.item.content)
                     for each in batch
                     if isinstance(each, SaveRequest)
                 ],

@@ -19,6 +19,7 @@ from hitherto_extraction.pipeline.answer import (
     MAX_CONTENT_BYTES,
     MAX_EVENT_CHARACTERS,
     MAX_LABELS,
+    NewItem,
     labels,
 )
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
@@ -50,22 +51,26 @@ def read_statement(
     if request.HasField("importance"):
         importance = _share(checks, f"{prefix}importance", request.importance)
     origin = checks.one_of(f"{prefix}origin", request.origin, ORIGIN)
-    return StatementToSave(
+    item = NewItem(
+        index=0,
         content=content,
         type=kind,
         importance=importance,
         confidence=checks.one_of(f"{prefix}confidence", request.confidence, CONFIDENCE)
         or ("high" if explicit else "medium"),
-        source=source,
-        origin=origin or ("user" if explicit else "assistant"),
         detail=checks.text(f"{prefix}detail", request.detail, max_bytes=MAX_CONTENT_BYTES),
         tags=_labels(checks, f"{prefix}tags", request.tags, snake=True),
         keywords=_labels(checks, f"{prefix}keywords", request.keywords, snake=False),
+        context=checks.struct(f"{prefix}context", request.context),
+    )
+    return StatementToSave(
+        item,
+        source=source,
+        origin=origin or ("user" if explicit else "assistant"),
         conversation_id=checks.identifier(
             f"{prefix}conversation_id", request.conversation_id, required=False
         )
         or None,
-        context=checks.struct(f"{prefix}context", request.context),
         metadata=checks.struct(f"{prefix}metadata", request.metadata),
         valid_from=checks.moment(f"{prefix}valid_from", request, "valid_from"),
         expires_at=checks.moment(f"{prefix}expires_at", request, "expires_at"),
