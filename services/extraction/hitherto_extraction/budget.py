@@ -1,11 +1,9 @@
 """A tenant's daily budget (B14): what is left, and which work has to wait.
 
-A day is a UTC day of the database's clock. Upkeep stops first: consolidation, reconciliation,
-re-embedding and previews stop once `UPKEEP_SHARE` of the budget is spent, which reserves the rest
-for learning; extraction and documents stop at the full budget. Nothing is lost: jobs wait for the
-next day or a higher budget, and memories saved or corrected by hand are stored without a vector,
-which the back-fill, being upkeep, adds later. A call that has begun is finished and charged, so a
-day may cost slightly more than its budget: at most one call for each running job.
+A day is a UTC day of the database's clock. Upkeep and previews stop once `UPKEEP_SHARE` of the
+budget is spent, which reserves the rest for learning. Nothing is lost: jobs wait, and memories
+saved by hand are stored without a vector. A call that has begun is finished and charged, so a day
+may cost more than its budget by one call for each running job.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Idempotency: one transaction per mutating call; a repeated key returns the first outcome.
 
-Only the ids of the resources that a call created or changed are stored. A repeated call reads the
-present state of these resources, so that nothing a user has forgotten in the meantime returns in a
-reply.
-
-The same transaction records the call in the audit log. A repeated call changes nothing; it is
-recorded as a read if its reply contains another user's data.
+Only ids are stored. A repeated call reads the present state of what they name, so that nothing a
+user has forgotten meanwhile returns in a reply. The same transaction records the call in the audit
+log; a repeated call is recorded as a read if its reply contains another user's data.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Resumes waiting jobs once a model that was unreachable or misconfigured answers again.
 
 While the circuit breaker is open, one waiting job at a time runs as a probe, whenever the breaker
-permits one. When the breaker closes, all jobs that wait for the model continue at once. Jobs that
-waited when the service stopped continue when it starts: it may have other settings by now, a new
-key or a higher budget.
+permits one. Jobs that waited when the service stopped continue when it starts: it may have other
+settings by now.
 """
 
 from __future__ import annotations

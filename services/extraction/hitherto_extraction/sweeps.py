@@ -1,17 +1,10 @@
 """Background duties of the service, each safe with many replicas, and what starts them.
 
-The idle sweep queues the rest of conversations that fell silent; at most one open job per
-conversation can wait, so that two concurrent replicas queue it once. Other duties back-fill vectors
-after an embedder outage, index messages that no job has indexed, seal text from before a user
-turned encryption on, charge the embedding of queries, analyse tables that have grown, and delete
-expired idempotency keys, unusable replies, working memory and documents, and words that an
-interrupted call left in a keyword index.
-
 APScheduler wakes all replicas at the times of each cron line, and decides nothing else; so does a
 short interval, because the times are those of the database's clock and this machine's may be wrong,
 and because a slot may have been missed. `upkeep.schedules` decides which replica runs a slot.
-Intervals are measured by the monotonic clock: APScheduler waits for times of the machine's clock,
-and one that is set back by an hour would keep everything waiting for an hour.
+Intervals are measured by the monotonic clock: with APScheduler, a machine's clock that is set back
+by an hour would keep everything waiting for an hour.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
 """Runs jobs: claims as many as there are free slots, renews their leases, records the outcome.
 
-The queue ensures that jobs of a user run one at a time and in order; this module decides what an
-outcome means. A job waits during an outage of the model or the database, or without budget; a bad
-reply costs an attempt, and so does work that takes too long while the database waits for it; a lost
-claim writes nothing, and a stop hands the job back.
-
-A job during which the whole process stood still may have caused that. Time-outs of the model and
-the database then prove nothing about either: the attempt counts, as it does if the worker is
-killed, because such a job would otherwise return for ever.
-
-Jobs of a whole tenant may run for hours. They have one slot of their own in each process, besides
-those for users.
+A job waits during an outage of the model or the database, or without budget; a bad reply costs an
+attempt, and so does work that takes too long while the database waits for it. So does a standstill
+of the whole process, which the job may have caused: time-outs then prove nothing about the model
+and the database, and such a job would otherwise return for ever. Jobs of a whole tenant may run for
+hours, and have one slot of their own in each process.
 """
 
 from __future__ import annotations

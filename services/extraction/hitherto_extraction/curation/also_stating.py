@@ -1,9 +1,8 @@
 """Finds what else states the words of a memory that was forgotten or corrected.
 
-What decides is structure. Another memory states them if it was learnt from the same message and
-shares most of its words, or if its vector is near. A value of the profile states them if they hold
-the value and no other current memory does. A conversation states them as long as no memory of its
-messages is forgotten, which keeps these, and its summary, out of every context.
+What decides is structure: a memory learnt from the same message that shares most of its words, or
+one with a near vector; a value of the profile that no other current memory holds; and conversations
+of which no message is withheld yet.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Forgets or corrects a memory as one act: with what else states its words, or naming it.
 
-Nothing is deleted. Memories that say nothing more become FORGOTTEN too, and RestoreMemory brings
-each back; values of the profile go with a new version of it, and its history keeps them. The words
-before a correction become a FORGOTTEN memory with the same messages: what keeps a forgotten
-statement out of contexts, with its messages and summaries, and from being learnt again, then
-applies to them. What is near and says more is only named: it may be a sibling, and no program can
-tell.
+Nothing is deleted. The words before a correction become a FORGOTTEN memory with the same messages,
+so that these stay out of contexts, and are not learnt again. What is near and says more is only
+named: it may be a sibling, and no program can tell.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Clears the memory of a user (H1): everything becomes FORGOTTEN, in bounded steps.
 
-The first step stops learning: earlier messages can no longer become memories, whichever job is
-processing them. It also empties the profile and the working memory. Then memories are forgotten
-batch by batch and conversations deleted one by one, each in a transaction of its own, a long one in
-several, so that other writers of the user wait for one step only. The last step sweeps the words of
-all conversations out of the keyword index, where no read finds them any more, and stores the
-idempotency key. An interrupted call leaves what it has done, and the service sweeps the words. A
-call that repeats its key continues with the rest of what there was when the first one began.
+The first step stops learning, whichever job is processing messages. Each further one is a
+transaction of its own, so that other writers of the user wait for one step only. The last one
+sweeps the index and stores the idempotency key. A call that repeats its key continues with the rest
+of what there was when the first one began.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Corrects a memory by hand: any field, as a new version under the same id.
 
 A correction is the newest statement about the memory: earlier evidence never overwrites it. The
-origin of the memory stays, because a caller speaks only for itself: a correction cannot turn a
-tool's statement into the user's. New words pass the same checks as any: text that reads as an
-instruction to the assistant waits for review. A replaced memory cannot be corrected, because its
-replacement is current; nor can a forgotten one.
+origin stays, because a caller speaks only for itself: a correction cannot turn a tool's statement
+into the user's. New words that read as an instruction to the assistant wait for review.
 """
 
 from __future__ import annotations

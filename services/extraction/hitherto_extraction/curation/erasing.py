@@ -1,12 +1,9 @@
 """Erases a user for good (H2): a fence first, then everything row by row, last the user's own row.
 
-The fence is `users.erased_at`, set under the user's lock together with the mark, a keyed hash: from
-then on writes are refused and reads are empty. Jobs are deleted first, then every table in the
-catalogue, in bounded transactions that count what they delete on the receipt. The last step deletes
-the user's row and signs. Then the user's data key is erased, which makes sealed text in backups
-unreadable. An interrupted call leaves the fence and its counts, and the next one continues. The
-profile stays until the last step, because it holds the user's department, and so decides who may
-continue.
+The fence is `users.erased_at`, set under the user's lock with the mark, a keyed hash: from then on
+writes are refused and reads are empty. Bounded transactions count what they delete on the receipt;
+the last signs it. Then the data key is erased, which makes sealed text in backups unreadable. The
+profile stays until the last step: it holds the department, and so decides who may continue.
 """
 
 from __future__ import annotations

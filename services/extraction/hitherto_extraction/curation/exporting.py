@@ -1,18 +1,11 @@
 """Exports all data of a user (H2) as JSON lines, closed by a manifest.
 
-One line is one row: `{"table": "memories", "row": {...}}`. The first has `"manifest":true` beside
-it, and the last is the manifest itself, so that a file says whether it is whole. The tables are
-read from the catalogue, so that none can be missed. Each comes after those that it refers to, so
-that an import can store row by row. All of it is one snapshot, and memory holds no more than a few
-rows and pieces at a time.
+The tables are read from the catalogue, so that none can be missed, each after those that it refers
+to. All of it is one snapshot, which does not show an erasure that begins meanwhile: before each
+piece, another connection checks that the user's state is still that of the snapshot.
 
-The snapshot does not show an erasure that begins meanwhile. Before each piece, another connection
-therefore checks that the user's state is still that of the snapshot.
-
-Text sealed with the user's data key is opened: the line reads as if it had never been sealed. If
-the key is gone for good, or the row was sealed with an earlier one, it can no longer be opened. The
-rest of the row is exported then, with `"lost":true`. If an administrator can restore the key, the
-export ends before its first line instead.
+Sealed text is opened. What no key opens any more is exported without it, with `"lost":true`; if an
+administrator can restore the key, the export ends before its first line instead.
 """
 
 from __future__ import annotations

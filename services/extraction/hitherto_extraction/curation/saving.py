@@ -1,12 +1,8 @@
 """Saves one statement at once, for an assistant's tool or a person (G1).
 
-It passes the same rules as a learnt statement: duplicates, forgotten memories, trust. Fields that
-only a caller can provide (metadata, context, expiry) are joined to a known memory: given keys win,
-others stay, and nothing is joined to a more trusted memory.
-
-What the new words leave open is settled by the reconciliation. It runs even if learning is switched
-off, because the statement was saved on purpose. What the caller says it replaces ends at once;
-nothing else does.
+It passes the same rules as a learnt statement. Fields that only a caller can provide (metadata,
+context, expiry) are joined to a known memory: given keys win. What the new words leave open is
+settled by the reconciliation, also with learning switched off: it was saved on purpose.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Finds the people, projects and places that a document names, and their known entities.
 
-Names come from headers and fields only, never from the text, so that nothing is guessed. A person
-is identified by address before name: the same address with another spelling is the same person, and
-the spelling becomes an alias. People with one name are one entity, as for memories; a second
-address becomes an alias too.
+Names come from headers and fields only, so that nothing is guessed. The same address with another
+spelling is the same person. People with one name are one entity, as for memories.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Back-fills vectors after an embedder outage, and indexes messages that no job has indexed.
 
-Messages and summaries without index entries come first (`Backlog`). A job indexes the messages it
-reads. A message whose job is dead or cancelled, waits for long, or is not due yet was accepted all
-the same: a quarter of an hour after its arrival it is indexed without its job, which skips it
-later.
+A message whose job is dead or cancelled, or waits, was accepted all the same: a quarter of an hour
+after its arrival it is indexed without its job, which skips it later.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Limits how much models may change of what is known, whatever their confidence.
 
-Three limits hold for each job: one for what ends (contradictions, achieved goals), one for updates,
-which end nothing, and one for requests to forget. A fourth holds for all changes of one user within
-24 hours. Only those count that would be made, whose evidence was found. A reply above a limit ends
-and updates nothing, because one that changes half of what is known is wrong as a whole, and a
-selection from it would be random. A reconciliation later carries out some of its endings, job by
-job (`settling`). What the user asks to forget does not depend on what else a reply changes: only
-the limit on requests, and that of the day, refuse it.
+Each job has a limit for what ends, one for updates and one for requests to forget; a fourth holds
+for all changes of one user within 24 hours. A reply above a limit ends and updates nothing, because
+one that changes half of what is known is wrong as a whole, and a selection from it would be random.
+What the user asks to forget does not depend on what else a reply changes.
 """
 
 from __future__ import annotations

@@ -1,19 +1,8 @@
-"""Endings of a reply: which memories end, when, and by what.
+"""Endings of a reply: which memories end, when, and by what (docs/extraction.md).
 
 Three steps: what is to be forgotten is withheld (`withhold`), what may not end a memory waits for
-review (`quarantine_challengers`), and what is left of the endings is collected (`collect`).
-
-- Each needs a genuine quote from a message of somebody trusted enough (`evidence`).
-- A contradiction ends the validity of the older statement when the newer one begins to hold.
-  Evidence that arrives late never ends a later statement: then the late statement is the one that
-  ended, when the later one began.
-- A less trusted statement never ends a more trusted one: it goes into quarantine and names the
-  memory it challenges, and nothing ends. The same applies to statements that read as instructions.
-- Without evidence nothing ends, and the new statement names the one that it may replace.
-- An achieved goal keeps half its importance. A memory that the user asks to forget is forgotten,
-  also one that the same reply states: what it contradicts ends without a successor.
-- If a reply exceeds the limit of its job or its day, it ends nothing (`caps`). What the user asks
-  to forget is forgotten all the same, up to a limit of its own and that of the day.
+review (`quarantine_challengers`), and what is left of the endings is collected (`collect`). Without
+evidence nothing ends, and the new statement names the one that it may replace.
 """
 
 from __future__ import annotations

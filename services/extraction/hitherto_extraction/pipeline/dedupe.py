@@ -1,12 +1,8 @@
-"""Decides whether a new statement is known already.
+"""Decides whether a new statement is known already: only equal texts are, after folding.
 
-Only equal texts are: equal after folding case, punctuation and spaces. What is near but worded
-otherwise may be a sibling ("allergic to peanuts", "allergic to cashews") as well as a repetition,
-and no program can tell: it stands beside the known one until the model or the reconciliation joins
-them.
-
-A text without any diacritics equals the one with them. Types may differ, because models confuse
-them, unless one of the two memories is sensitive: joining those would leave sealed words in clear.
+What is near but worded otherwise may be a sibling ("allergic to peanuts", "allergic to cashews") as
+well as a repetition, and no program can tell. Types may differ, because models confuse them, unless
+one of the two is sensitive: joining those would leave sealed words in clear.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Checks that a new wording holds no number that nobody said.
 
-Each run of digits of the wording must stand in what it came from. A model also computes: days from
-"next Friday", and hours of a clock with 24 from one with 12. These are recognised by arithmetic, so
-that no language needs a list of words. Han numerals (八十, 1.5万) and fractions (½) are digits as
-well: Unicode has their values.
+A model also computes: days from "next Friday", and hours of a clock with 24 from one with 12. These
+are recognised by arithmetic, so that no language needs a list of words. Han numerals (八十, 1.5万)
+and fractions (½) are digits as well: Unicode has their values.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Takes doubts back whose cause is gone, or is as it was before, and returns them with it.
 
-A doubt names its cause, and holds as long as that is known as it was when the doubt was cast. It
-stays, without its reason, if the cause is deleted after its retention: nobody has taken that back.
 A memory that stands for others, merged or joined, is the cause of what these made uncertain. One
 that took over the doubt of a joined memory has it as long as that is joined; then it takes over
-that of the next joined one, unless somebody has called it certain.
-
-The history relates what follows a cause to that cause. So a doubt that ended with it is told from
-one that somebody, or something said since, has settled: only the former returns.
+that of the next joined one, unless somebody has called it certain. The history relates what follows
+a cause to that cause, so that a doubt that something else has settled does not return.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Embeddings charged to the tenant's budget (B14): of memories by hand, and of queries.
 
-A call without budget left stores its memories without vectors: they are found by their words, and
-back-filled once there is budget again. Embeddings are charged after the write, when the user is
-known, and also if the write fails. Queries are counted by the retrieval service, which knows no
-prices.
+A call without budget left stores its memories without vectors, which are back-filled. Embeddings
+are charged after the write, when the user is known, and also if the write fails. Queries are
+counted by the retrieval service, which knows no prices.
 """
 
 from __future__ import annotations

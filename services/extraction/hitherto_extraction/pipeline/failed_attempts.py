@@ -1,9 +1,8 @@
 """Charges what a failed attempt spent, and stores its unusable reply.
 
-A call with a result is charged in the transaction that writes the result. A call without a result
-is charged here, in a short transaction of its own: to the ledger, and to `JobResult.usage` as long
-as the worker holds the job. Two kinds of calls are not counted: a call in progress when a worker
-stops or dies, because its outcome is unknown, and a call whose commit ended in doubt.
+A call with a result is charged in the transaction that writes the result. Two kinds of calls are
+not counted: one in progress when a worker stops or dies, because its outcome is unknown, and one
+whose commit ended in doubt.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Merges a repeated statement into a known memory.
 
-- Repetition confirms: it adds sources and never words. Only a text with diacritics replaces the
-  same one without.
-- Repetition never weakens a memory: importance and confidence are the higher of the two.
-- Trust has two levels (the user and the operator above assistant, tool and document). A less
-  trusted statement only adds its source to a more trusted one. A more trusted statement takes over
-  a less trusted one entirely, with words, weight and labels, so that whatever carries the user's
-  name rests on the user's own words.
+Repetition confirms: it adds sources and never words, and weakens nothing. Only a text with
+diacritics replaces the same one without. A less trusted statement only adds its source. A more
+trusted one takes over a less trusted memory entirely, with words, weight and labels, so that
+whatever carries the user's name rests on the user's own words.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One request to the model, with a second try or a division into two halves.
 
-An unusable reply is requested once more. If a reply was cut off, or the prompt was not read to its
-end, the batch was too large and is cut in two; so is one that the server refuses while it accepts
-others, because of its length or of what one message says. A single message that a content filter
-refuses is skipped and counted. An unusable reply is never taken for "nothing to remember".
+If a reply was cut off, or the prompt was not read to its end, the batch is cut in two; so is one
+that the server refuses while it accepts others. A single message that a content filter refuses is
+skipped and counted. An unusable reply is never taken for "nothing to remember".
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 """Decides what a reply changes, given what is known now. Pure: rows in, `operations` out.
 
-The rules apply in this order:
-
-- A new statement that is known already confirms the known memory: if its words are equal
-  (`dedupe`, `merge`), or if the model says so. A forgotten one stays forgotten unless the user
-  states it again later. One that had expired before says nothing about it, nor does a goal that had
-  been reached before the user set it again.
-- A statement that reads as an instruction is stored in quarantine (`trust`); repeating it only adds
-  its source. A statement in the user's own words is the user's, and leaves quarantine.
-- Updates (`updates`), then endings (`closures`) come last, all under one limit (`caps`).
+New statements come first: one that is known already confirms the known memory, and one that reads
+as an instruction waits for review (docs/extraction.md). Updates (`updates`), then endings
+(`closures`) come last, all under one limit (`caps`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Previews what a transcript would teach, by an extraction that is rolled back.
 
-The transcript is processed like a submitted one: known messages are skipped, the rest is read call
-by call. Before each call, and for the reply, everything learnt so far is written in a short
-transaction that is rolled back, by the same code that writes it for a job. A preview thus sees the
-results of its own earlier calls, and shows exactly what a job would do. Only its cost in the ledger
-remains, under the kind `preview`; for an unknown user, it is charged to the tenant alone.
+Before each call, and for the reply, everything learnt so far is written in a short transaction that
+is rolled back, by the code that writes it for a job. Only the cost remains, under the kind
+`preview`; for an unknown user, it is charged to the tenant alone.
 """
 
 from __future__ import annotations

@@ -1,19 +1,12 @@
 """Merges what was learnt about the user into the profile.
 
-- Objects merge key by key at every depth.
-- Lists are joined: old order first, equal items once (after trimming and in normal form C).
-- A single value is replaced only by one that was said at the same time or later, whatever the order
-  in which batches arrive. A map beside the profile records when each value was said: path of the
-  value to RFC 3339. An entry for a containing path applies to everything below it, so that a branch
-  set or removed by hand changes only by what the user says afterwards.
-- null, blank text, {} and [] count as absent.
-- A single value joins a list, and a list said later replaces a single value. Between objects and
-  anything else the existing type stays, and the value is dropped and counted. So is anything that
-  is not JSON, cannot be stored, or does not fit any more.
+- Objects merge key by key at every depth; lists are joined, old order first, equal items once. A
+  single value joins a list, and a list said later replaces a single value. Otherwise the existing
+  type stays, and the value is dropped and counted, as is what cannot be stored or does not fit.
+- A map beside the profile records when each single value was said, by its path, and when one ended
+  (`ended_path`), so that what was said before, and arrives later, changes nothing. An entry for a
+  containing path applies to everything below it.
 - `facts.technical_context.current_projects` is an alias of `current_projects`.
-- Whether the messages support a value is decided before (`profile_changes`), and values that have
-  ended are removed there. The map also records when each of these ended (`ended_path`), so that
-  what was said before that, and arrives later, does not bring it back.
 - `department` and `access_level` are not part of a patch: no statement can set them.
 """
 

@@ -1,10 +1,8 @@
 """Decides what a reply changes in the profile, and which values no longer rest on anything.
 
 Every value keeps the message and the day it comes from, and the memories that were learnt from the
-same words and hold it. A later statement replaces a value; one that has ended is taken out; and a
-value goes with the last of its memories. The evidence is that of every change: a genuine quote from
-a user's message, and no number that nobody said. A summary is the model's own words, and needs the
-quote alone.
+same words and hold it; it goes with the last of these. A summary is the model's own words, and
+needs the quote alone.
 """
 
 from __future__ import annotations

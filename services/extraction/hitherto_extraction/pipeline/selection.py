@@ -1,10 +1,8 @@
 """Selects the known memories for the prompt: the relevant ones, not just the newest.
 
-A memory is relevant if it shares words with one of the new messages (BM25 over the user's own
-index, no second embedding call), mentions an entity that they name, or has a tag whose words they
-contain. Each message is compared by itself and the best of each comes first: in the words of a
-whole batch, a memory that only one message is about would be lost. The three lists are fused by
-rank; the most important memories fill the remaining room.
+A memory is relevant if it shares words with one of the new messages (BM25), mentions an entity
+that they name, or has a tag whose words they contain. Each message is compared by itself: in the
+words of a whole batch, a memory that only one message is about would be lost.
 """
 
 from __future__ import annotations

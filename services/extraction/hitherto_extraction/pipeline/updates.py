@@ -1,9 +1,4 @@
-"""Updates of a reply: known memories made more precise or brought up to date.
-
-An update is a new version: the earlier wording stays in the history, and one call restores it. It
-needs a genuine quote (`evidence`), holds no number that nobody said (`digits`), and stays under the
-limit on changes (`caps`). A job changes importance by at most `IMPORTANCE_STEP`, and not below
-`IMPORTANCE_FLOOR`.
+"""Updates of a reply: known memories made more precise or brought up to date, as new versions.
 
 The new words of an update that is refused become a memory of their own beside the known one, which
 they may replace: nothing that was said is lost. Words of somebody less trusted, and such as read as

@@ -1,9 +1,8 @@
 """Asks a chat server through the openai package, limited in time and in the size of the reply.
 
-The package knows the forms of address and of login, Azure's among them. Its own retries are off:
-the caller's queue decides when to try again. What it wants sent goes over the connections that
-embeddings use too. Loading the package takes a second and tens of megabytes, so this module is
-imported only where a language model is configured.
+The package knows the forms of address and of login. Its own retries are off: the queue decides when
+to try again. Loading it takes a second and tens of megabytes, so this module is imported only where
+a language model is configured.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """Finds the JSON object in the text of a model's reply, whatever surrounds it.
 
-A complete answer in a wrapper is an answer: after reasoning (`<think>…</think>`, also without its
-opening tag, or the channels of gpt-oss), before the mark of an end of turn, in a Markdown fence, in
-prose, as the only item of a list, under one key, or as a JSON string. The attempts, in this order:
-
-1. the whole text, without invisible characters and marks around it;
-2. what follows a mark (`</think>`, `<|message|>`) up to the end;
-3. the one object in the rest that has a known key; of several, the last one in a fence.
-
-Reasoning may hold drafts, so nothing inside it counts. Every step is linear in the text.
+A complete answer in a wrapper is an answer: after reasoning (`<think>…</think>`, the channels of
+gpt-oss), before the mark of an end of turn, in a fence, in prose, in a list, under one key,
+or as a JSON string. Tried are the whole text, what follows a mark, and the one object in the rest
+that has a known key. Reasoning may hold drafts, so nothing inside it counts. Every step is linear.
 """
 
 from __future__ import annotations

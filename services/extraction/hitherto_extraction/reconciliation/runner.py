@@ -1,13 +1,8 @@
 """The job of kind `reconciliation`: settles what changed memories of one user leave open.
 
-Each call of the model shows some of what changed with what it may concern, and is written in one
-transaction with the job's progress, so that the next attempt continues after it. The user's own
-messages and documents go first.
-
-What the model refuses, or answers with nothing usable, is asked again with less: without what
-stands around, or half of it. A single change to which it has no answer even so is dropped and
-counted, and no other waits for it. If it has no usable answer to several in a row, the attempt
-fails: the model is at fault, and not what it is shown.
+Each call of the model is written in one transaction with the job's progress. What the model
+refuses, or answers with nothing usable, is asked again with less. A single change to which it has
+no answer even so is dropped and counted; several in a row fail the attempt: the model is at fault.
 """
 
 from __future__ import annotations

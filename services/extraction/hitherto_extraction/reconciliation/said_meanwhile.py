@@ -1,9 +1,7 @@
 """Lets what is current again stand for what was said in the same words while it was not.
 
-Had it not ended, those words would have confirmed it, or somebody's request to forget them would
-have concerned it. The join is one of a reconciliation, without a model: its rules decide,
-RestoreMemory parts the two, and each goes with its own sources. Neither takes over weight or labels
-of the other, which would outlive their source.
+The join is one of a reconciliation, without a model: its rules decide, RestoreMemory parts the two,
+and each goes with its own sources.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Selects what a reconciliation shows: what changed, and the memories that it may concern.
 
-At most `MAX_LINES` in one call. First what changed, with what each may replace and what stands near
-it; then, fused by rank, what is nearest, mentions the same entities or has the same tags, and the
-most important memories, of these only what may rest on something else and was said before. What a
-change has ended is shown too, marked so, because it tells what changed. If a content filter refuses
-what stands around, the changes can be shown `alone`, with what is near them.
+First what changed, with what each may replace and what stands near it; then, fused by rank, what
+may rest on something else and was said before. What a change has ended is shown too, marked so,
+because it tells what changed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Decides which proposals of a reconciliation are carried out. Pure: rows in, decisions out.
 
-The rules are those of learning. A less trusted statement ends no more trusted one, and casts no
-doubt on it. What was said later replaces what was said earlier, never the reverse, and nothing is
-in doubt because of what was known when it was said. Nothing is joined whose numbers the kept words
-lack, that is sealed while the other is not, or that holds for longer than the kept memory. What
-somebody has undone is not done again. Endings and joins count for the limits of the job and the
-day. Above these, only endings are carried out, as many as there is room for, of which each has a
-new statement of its own; the next jobs go on with the others. Doubts have the limit of a job for
-themselves; above it none is cast.
+The rules are those of learning (docs/extraction.md); what somebody has undone is not done again.
+Above the limits of the job and the day, only endings are carried out, as many as there is room for,
+of which each has a new statement of its own; the next jobs go on with the others. Doubts have the
+limit of a job for themselves; above it none is cast.
 """
 
 from __future__ import annotations
