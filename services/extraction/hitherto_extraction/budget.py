@@ -67,11 +67,7 @@ class Budget:
         return self.daily_usd > 0 and kind in SHARES
 
     async def require(self, connection: Connection, tenant_id: str, kind: str) -> None:
-        """Check that the tenant may spend on work of this kind now.
-
-        Raises:
-            BudgetSpent: It may not.
-        """
+        """Raise `BudgetSpent` unless the tenant may spend on work of this kind now."""
         if not self.limits(kind):
             return
         today = await self._today(connection, tenant_id)

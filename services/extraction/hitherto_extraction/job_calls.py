@@ -60,11 +60,7 @@ class JobCalls:
     ) -> IdempotentResult[int]:
         """Queue matching jobs again, at most `MAX_RETRIED`, or answer as the first call did.
 
-        Returns:
-            Their number.
-
-        Raises:
-            Exhausted: Too many jobs wait.
+        Their number is returned. `Exhausted` is raised if too many jobs wait.
         """
 
         async def work(connection: Connection) -> dict[str | None, list[str]]:

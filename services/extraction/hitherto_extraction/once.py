@@ -119,8 +119,7 @@ async def once(
 async def first_ids(connection: Connection, identity: Identity | None) -> list[str] | None:
     """What the first call with this key stored; None without one, or without a key.
 
-    Raises:
-        AlreadyExists: The first call had a different body.
+    The first call must have had the same body (`AlreadyExists`).
     """
     if identity is None:
         return None

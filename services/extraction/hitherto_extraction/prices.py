@@ -42,12 +42,8 @@ class Prices:
     """Looks up models by name.
 
     A dated variant (`gpt-4o-2024-08-06`) costs as much as its base, and so does one that a gateway
-    names with its vendor (`openai/gpt-4o`).
-
-    Args:
-        table: The prices by name.
-        usual: The configured language model, whose price counts where a reply names its model in
-            an unknown way; empty: there is none.
+    names with its vendor (`openai/gpt-4o`). The price of the `usual` language model, if there is
+    one, counts where a reply names its model in an unknown way.
     """
 
     def __init__(self, table: dict[str, Price], usual: str = "") -> None:
@@ -111,12 +107,7 @@ class Prices:
 
 
 def load_prices(path: Path | None, usual: str = "") -> Prices:
-    """The table in `path`, or the shipped one; `usual` as for `Prices`.
-
-    Raises:
-        ValueError: The file cannot be read, or is not a table of prices; the message describes the
-            format.
-    """
+    """The table in `path`, or the shipped one; a ValueError says why it is none."""
     if path is not None:
         with named_by("HITHERTO_PRICES_FILE"), open_regular(path) as file:
             content = file.read()
@@ -148,12 +139,7 @@ def load_prices(path: Path | None, usual: str = "") -> Prices:
 
 
 def _price(number: object) -> Decimal:
-    """A price; JSON may contain NaN, Infinity and negative numbers, which would void budgets.
-
-    Raises:
-        ValueError: It is none.
-        ArithmeticError: It is no number.
-    """
+    """A price; JSON may contain NaN, Infinity and negative numbers, which would void budgets."""
     price = Decimal(str(number))
     if not price.is_finite() or price < 0:
         raise ValueError

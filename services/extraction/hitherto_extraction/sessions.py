@@ -180,11 +180,7 @@ async def resolve_action(
 
 
 async def read_action(user: UserRows, action_id: str) -> PendingAction:
-    """The present state of an action.
-
-    Raises:
-        NotFound: It no longer exists.
-    """
+    """The present state of an action, if it still exists."""
     action = await sessions.read_action(user, action_id)
     if action is None:
         raise _unknown(action_id)

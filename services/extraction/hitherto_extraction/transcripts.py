@@ -57,8 +57,7 @@ async def store_messages(
     secrets were redacted.
 
     Raises:
-        WrongState: A known id came with different content; `field` names the message in the
-            request.
+        WrongState: A known id came with different content.
     """
     # In this order: the look for known messages follows the lock.
     counters, known = await together(

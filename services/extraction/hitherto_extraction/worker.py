@@ -331,9 +331,7 @@ class Worker:
         await self._record(lambda c: write(c, held, error=error, reason=reason, **how))
 
     async def _record(self, write: Callable[..., Awaitable[None]]) -> None:
-        """Write an outcome, as soon as the database is reachable.
-
-        It is fenced like any other write.
+        """Write an outcome, fenced like any other write, as soon as the database is reachable.
 
         At shutdown there is no time for that: the expired lease has the same effect.
         """

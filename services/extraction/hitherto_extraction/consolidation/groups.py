@@ -28,16 +28,11 @@ Group = Sequence[Member]
 def plan_groups(
     members: Sequence[Member], *, taken: Collection[UUID], nearness: float | None
 ) -> list[Group]:
-    """Divide the memories of one tag into groups of at least two, each of one level of trust.
+    """Divide the memories of one tag, the oldest first, into groups of one level of trust.
 
-    Args:
-        members: The memories, the oldest first.
-        taken: Those that are in another group of this run.
-        nearness: The cosine from which two belong into one group, directly or through others; None:
-            all do. A memory without a vector belongs to all others without one.
-
-    Raises:
-        GivenUp: It runs in a thread, and nobody waits for it any more.
+    Those that are `taken` stand in another group of this run. Two belong into one group, directly
+    or through others, from the cosine `nearness` on, without it all do. A memory without a vector
+    belongs to all others without one.
     """
     alike: defaultdict[tuple[str, str], list[Member]] = defaultdict(list)
     for member in members:

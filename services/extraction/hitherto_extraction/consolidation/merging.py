@@ -70,11 +70,7 @@ def local_ids(group: Group) -> dict[str, Member]:
 
 
 def read_reply(text: str, group: Group) -> Merges:
-    """What a reply about a group merges.
-
-    Raises:
-        UnusableAnswer: There is no JSON object with a list of memories.
-    """
+    """What a reply about a group merges; unusable without a JSON object with a list of memories."""
     raws = _load(text)
     most = len(group) // 2
     dropped = max(0, len(raws) - most)

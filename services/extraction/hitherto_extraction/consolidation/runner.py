@@ -339,11 +339,7 @@ class Consolidation:
         board.marked()
 
     async def _lock(self, user: UserRows, held: Claim) -> bool:
-        """Become the only writer of the user's memories; False if the user's job has ended.
-
-        Raises:
-            _NotWanted: The same of one user of a tenant's job.
-        """
+        """Become the only writer of the user's memories; as `_may_continue`."""
         state = await users.lock_user(user)
         await claims.hold(user.connection, held)
         return await self._may_continue(user, held, state)

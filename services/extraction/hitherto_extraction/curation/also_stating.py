@@ -104,8 +104,7 @@ async def also_stating(
 ) -> AlsoStating:
     """What else states the words that a memory had; `near` are the memories near it by vector.
 
-    Raises:
-        KeyNeeded: Something to be read is sealed, and the user's key is not at hand.
+    If something to be read is sealed, the user's key must be at hand.
     """
     sharing = await also_stated.of_same_messages(user, memory.memory_id)
     named = [each for each in dict.fromkeys([*sharing, *near]) if each != memory.memory_id]

@@ -76,8 +76,6 @@ async def forget(
     """Forget a memory; see `statuses.forget`. From the cosine `threshold` on, others are near it.
 
     Raises:
-        NotFound: The user has no such memory.
-        WrongState: The user was erased.
         KeyNeeded: Something to be read is sealed, and the user's key is not at hand.
     """
     memory = await statuses.forget(user, memory_id, reason=reason, actor=actor)
@@ -101,10 +99,6 @@ async def correct_along(
     """Correct a memory; see `correcting.correct`. From the cosine `threshold` on, others are near.
 
     Raises:
-        NotFound: The user has no such memory.
-        Conflict: It has another version by now.
-        WrongState: The user was erased, or the memory was replaced or forgotten.
-        InvalidRequest: The values do not fit together.
         KeyNeeded: Something to be read is sealed, and the user's key is not at hand.
     """
     await users.enter_alone(user)

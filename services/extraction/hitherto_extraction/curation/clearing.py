@@ -75,13 +75,9 @@ class Clearing:
     async def run(
         self, identity: Identity | None, wanted: ClearRequest, *, timeout: float
     ) -> IdempotentResult[Counts]:
-        """Clear, or answer as the first call with the same key did.
+        """Clear, or answer as the first call with the same key did; errors as of `shorten`.
 
         The counts are those of this call, without those of an earlier interrupted one.
-
-        Raises:
-            AlreadyExists: The key was used for another body.
-            WrongState: The user was erased.
         """
         ends = asyncio.get_running_loop().time() + timeout
 

@@ -214,11 +214,7 @@ async def _write_clear(
 
 
 def corrected(before: Memory, correction: Correction) -> Memory:
-    """The memory after a correction.
-
-    Raises:
-        InvalidRequest: The values do not fit together.
-    """
+    """The memory after a correction, whose values must fit together."""
     held = _changed(before, correction)
     named = {path[0] for path in correction.paths}
     if held["type"] in SENSITIVE_TYPES and named & {"type", "sensitive"}:

@@ -224,8 +224,7 @@ class Erasing:
     async def _close(self, user: UserRows, receipt_id: UUID, tables: Sequence[str]) -> bool:
         """Delete the profile, the user's name in others' histories and the user's row, and sign.
 
-        Raises:
-            RowsRemain: New rows were written in between.
+        `RowsRemain` is raised if new rows were written in between.
         """
         held = await erasure.hold(user, receipt_id)
         if held.erased_at is not None:

@@ -80,11 +80,7 @@ class _Going:
     )
 
     async def put(self, piece: bytes | Manifest) -> None:
-        """Hand over the next piece.
-
-        Raises:
-            TooLate: The caller read nothing for too long.
-        """
+        """Hand over the next piece, unless the caller has read nothing for too long."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self.ready.put(piece)

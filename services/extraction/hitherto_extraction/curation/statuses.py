@@ -32,14 +32,10 @@ _REVIEWED = "contradicted by a memory that review let through"
 
 
 async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
-    """Make a memory FORGOTTEN, with the profile's values that rest on it alone.
+    """Make a memory FORGOTTEN, with the profile's values that rest on it alone; see `read`.
 
     One that somebody forgot by hand stays unchanged. Any other forgotten one gets a request of its
     own, which holds if what forgot it is taken back.
-
-    Raises:
-        NotFound: The user has no such memory.
-        WrongState: The user was erased.
     """
     held = await read(user, memory_id)
     if held.memory.status == "forgotten":
@@ -63,14 +59,13 @@ async def forget_held(
 async def review(
     user: UserRows, memory_id: UUID, *, approve: bool, reason: str, actor: str
 ) -> Memory:
-    """Decide about a QUARANTINED memory.
+    """Decide about a QUARANTINED memory; see `read`.
 
     If approved, it becomes ACTIVE and closes the memories it challenged; if rejected, FORGOTTEN. An
     active memory that is in doubt can be reviewed too: approved, it is certain.
 
     Raises:
-        NotFound: The user has no such memory.
-        WrongState: The user was erased, or the memory is neither quarantined nor in doubt.
+        WrongState: It is neither.
     """
     held = await read(user, memory_id)
     if held.memory.status == "active" and held.memory.doubt is not None:

@@ -85,11 +85,7 @@ async def prepare_sealing(
 
 
 async def _take_back_if_erased(user: UserRows, keys: UserKeys) -> None:
-    """Erase a key that was created while the user was erased; a later erasure does this too.
-
-    Raises:
-        WrongState: The user was erased.
-    """
+    """Erase a key that was created while the user was erased, and refuse that user."""
     # Prevents a reinstatement meanwhile, whose key may be new.
     await erased.keep_all_out(user)
     try:

@@ -271,11 +271,8 @@ def _compare(
 class PreparedDocument:
     """A document and what is to be written; a skipped one has only its id.
 
-    Attributes:
-        heading: Precedes each chunk in the indexes.
-        terms: Terms of new chunks by position, as far as they are computed already.
-        vectors: Their vectors, in the same way.
-        redacted: The number of secrets that were redacted in it.
+    `heading` precedes each chunk in the indexes. `terms` and `vectors` are those of new chunks by
+    position, as far as they are computed already; `redacted` counts secrets.
     """
 
     document_id: UUID

@@ -57,15 +57,9 @@ class Answering:
     def identity(
         self, checks: Checks, request: Any, *, rpc: str = "", prefix: str = ""
     ) -> Identity | None:
-        """End the checks of a call with that of its idempotency key.
+        """End the checks of a call with that of its idempotency key; the caller with it, if any.
 
         `rpc` and `prefix` name the call and the path of a request that is part of another.
-
-        Returns:
-            The caller with the key; None without a key.
-
-        Raises:
-            InvalidRequest: Some of its fields are invalid.
         """
         key = checks.idempotency_key(request.idempotency_key, field=f"{prefix}idempotency_key")
         checks.done()
@@ -99,12 +93,7 @@ class Answering:
         return outcome.made, self.token(outcome.position)
 
     def admit(self, checks: Checks, user_id: str, request: Any) -> UserCall:
-        """End the checks of a call about a user with that of its idempotency key.
-
-        Raises:
-            InvalidRequest: Some of its fields are invalid.
-            NotPermitted: The caller may not act for the user.
-        """
+        """End the checks of a call about a user, whom the caller must be permitted to act for."""
         identity = self.identity(checks, request)
         principal = current_call().principal
         return UserCall(principal, principal.scope(user_id), identity)

@@ -248,11 +248,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         *,
         prefix: str = "",
     ) -> SaveRequest:
-        """A checked request, without secrets, and as it was sent.
-
-        Raises:
-            InvalidRequest: Some of its fields are invalid.
-        """
+        """A checked request, without secrets, and as it was sent."""
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
         statement = read_statement(checks, request, prefix)

@@ -328,11 +328,7 @@ async def _await_nodes(connection: Connection, found: Iterable[Job]) -> None:
 
 
 async def _visible_job(connection: Connection, principal: Principal, job_id: UUID) -> Job:
-    """The job, unless it is about a user whom the caller may not access.
-
-    Raises:
-        NotFound: There is none that the caller may see.
-    """
+    """The job; not found, too, if it is about a user whom the caller may not access."""
     job = await jobs.get_job(connection, principal.tenant_id, job_id, only_user=principal.user_id)
     # A user without a department is accessible only by own credential or by a list of users.
     if principal.unbound or (job.user_id is not None and principal.reaches(job.user_id, "")):

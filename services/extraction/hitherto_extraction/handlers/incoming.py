@@ -67,11 +67,7 @@ def read_transcripts(
 def read_one_transcript(
     checks: Checks, request: _WithTranscript, sent: _WithTranscript
 ) -> IncomingTranscript:
-    """The transcript of a request with one, in its field `transcript`; see `read_transcripts`.
-
-    Raises:
-        InvalidRequest: It is missing.
-    """
+    """The required transcript of a request with one; see `read_transcripts`."""
     if not request.HasField("transcript"):
         checks.add("transcript", "is required")
         checks.done()

@@ -164,11 +164,7 @@ class MaintenanceHandlers(WebhookCalls):
         )
 
     def _dimensions_of(self, checks: Checks, request: pb.ReembedRequest) -> int:
-        """The dimensions of the requested model's vectors.
-
-        Raises:
-            InvalidRequest: This service cannot embed with it.
-        """
+        """The dimensions of the requested model's vectors, with which this service must embed."""
         embedder = self.embedders.find(request.model, request.dimensions or None)
         if embedder is None:
             checks.add(

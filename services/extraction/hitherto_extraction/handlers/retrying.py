@@ -77,11 +77,7 @@ def _read(
 async def _check_reach(
     answering: Answering, principal: Principal, wanted: RetryFilter, context: Context
 ) -> None:
-    """Refuse a caller restricted to some users unless the filter names one of them.
-
-    Raises:
-        NotPermitted: It names no user, or another one.
-    """
+    """Refuse a caller restricted to some users unless the filter names one of them."""
     if principal.unbound:
         return
     user_id = wanted.user_id

@@ -239,11 +239,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
 
 
 async def _found(connection: Connection, tenant_id: str, webhook_id: UUID) -> StoredWebhook:
-    """A webhook of the tenant.
-
-    Raises:
-        NotFound: There is none.
-    """
+    """A webhook of the tenant, which must be there."""
     webhook = await webhooks.find(connection, tenant_id, webhook_id)
     if webhook is None:
         raise _no_webhook(webhook_id)

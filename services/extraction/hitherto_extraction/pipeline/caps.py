@@ -18,11 +18,7 @@ DAILY_CHANGES = 20
 
 
 def allowed_changes(active_count: int) -> int:
-    """The limit on each kind of a job's changes: a quarter of the active, from 5 to 20.
-
-    Args:
-        active_count: The user's active memories before the job.
-    """
+    """The limit on each kind of a job's changes: a quarter of those active before, from 5 to 20."""
     return max(_AT_LEAST, min(_AT_MOST, active_count // _ONE_IN))
 
 

@@ -51,17 +51,11 @@ class Neighbour:
 def find_duplicate(
     new_type: str, new_content: str, neighbours: Sequence[Neighbour], *, sensitive: bool = False
 ) -> Neighbour | None:
-    """The known memory that already states the new statement, or None.
+    """The known memory of the user that already states the new statement, or None.
 
     If there are several, a current one precedes a quarantined one, and that a forgotten one
     (otherwise a forgotten copy would hide that the statement is known); then one of the same type,
-    the latest change, the id.
-
-    `neighbours` are of one user, in any order; statuses other than `CANDIDATE_STATUSES` are
-    skipped.
-
-    Returns:
-        The duplicate; what follows from its status and origin is the caller's decision.
+    the latest change, the id. What follows from its status and origin is the caller's decision.
     """
     found = [
         known

@@ -92,8 +92,7 @@ class ChargedEmbedder:
     ) -> Embedded:
         """The vectors of texts of one tenant, in one call before their transactions.
 
-        If no vectors are available within `seconds`, or there is no budget for them, there are
-        none.
+        There are none after `seconds`, or if there is no budget for them.
         """
         # Its present name: the active model may change during the call.
         model = self.embedder.name

@@ -35,11 +35,9 @@ Item = TypeVar("Item", bound=Hashable)
 
 @dataclass(slots=True)
 class EmbeddedBatch(Generic[Item]):
-    """What has become of a batch of texts.
+    """What has become of a batch of texts; `refused` are those that a reachable embedder refuses.
 
-    Attributes:
-        model: The embedder's name when the batch began: the active model may change meanwhile.
-        refused: Texts that the embedder refuses while it is reachable.
+    `model` is its name when the batch began: the active model may change meanwhile.
     """
 
     model: str
@@ -139,8 +137,7 @@ class _Patient:
     async def vectors(self, contents: Sequence[str]) -> Sequence[Vector] | None:
         """The vectors of contents in one call; None if they are refused while others pass.
 
-        Raises:
-            ModelUnavailable: The embedder is unreachable.
+        If the embedder is unreachable, that is raised.
         """
         single = len(contents) == 1
         for attempt in range(1, _TRIES + 1):

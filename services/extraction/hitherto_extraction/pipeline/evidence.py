@@ -52,11 +52,7 @@ class Evidence:
 
 
 class ChangeRefused(Exception):
-    """A change that a reply asks for is not made.
-
-    Attributes:
-        reason: Why, as the key of a count.
-    """
+    """A change that a reply asks for is not made; `reason` is the key of a count."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -66,10 +62,7 @@ class ChangeRefused(Exception):
 class Witnesses:
     """The messages of one batch, by their local ids, as evidence.
 
-    Args:
-        conversation_id: Their conversation.
-        messages: The messages, as the model was shown them.
-        time_zone: The person's time zone, in which a message means "yesterday".
+    `time_zone` is the person's, in which a message means "yesterday".
     """
 
     def __init__(
@@ -93,13 +86,10 @@ class Witnesses:
         return self._evidence(heard, named, declared)
 
     def for_change(self, cited: Cited) -> Evidence:
-        """Evidence of a change: the message in which its quote stands.
+        """Evidence of a change: the message in which its quote stands; refused if there is none.
 
         It is sought in the messages that the change names, or in the user's if it names none. Of
         several with the same words, the user's counts.
-
-        Raises:
-            ChangeRefused: There is none.
         """
         named = self._cited(cited)
         heard = named or [m for m in self._speaking.values() if m.role == "user"]
@@ -112,11 +102,7 @@ class Witnesses:
         raise ChangeRefused("refused_quote")
 
     def for_own_words(self, cited: Cited, text: str) -> Evidence:
-        """Evidence of a value that cites no words: a user's message, or name, that contains it.
-
-        Raises:
-            ChangeRefused: There is none.
-        """
+        """Evidence of a value that cites no words: a user's message, or name, that contains it."""
         for message in self._cited(cited) or self._speaking.values():
             if is_higher(message.role) and (
                 stands_in(text, message.content) or stands_in(text, message.name)

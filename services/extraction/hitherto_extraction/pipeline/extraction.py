@@ -57,10 +57,8 @@ _READ_SECONDS = 30.0
 class ExtractionAttempt:
     """An attempt of a job: what is left of it to read, and what came of it so far.
 
-    Attributes:
-        messages: Those that are left of it when the attempt begins.
-        background: Of the first prompt. `_read` takes it out, as it holds opened sealed memories.
-        charges: What was spent since the last commit.
+    `_read` takes the `background` of the first prompt out, as it holds opened sealed memories.
+    `charges` are what was spent since the last commit.
     """
 
     held: Claim
@@ -98,8 +96,7 @@ class Extraction:
             ClaimLost: The claim was lost; nothing was written after that.
             ModelError: The model gave no usable answer.
             BudgetSpent: The tenant's budget does not allow for the next call.
-            KeyUnavailable: Text to be read is sealed, or text to be written must be, and the user's
-                key is unavailable.
+            KeyUnavailable: Something is or must be sealed, and the user's key is unavailable.
             KeyServiceUnavailable: The same, temporarily.
         """
         with keys_at_hand(await standing_key(self.keys, held.scope)):
@@ -142,8 +139,7 @@ class Extraction:
 
         Raises:
             ClaimLost: The conversation is gone.
-            KeyNeeded: The user has encryption on, or text to be read is sealed, and the key is not
-                at hand.
+            KeyNeeded: Something is or must be sealed, and the key is not at hand.
         """
         if held.range_to is None:
             async with connection.transaction():

@@ -35,10 +35,9 @@ class ExtractionRules:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionPrompt:
-    """A prompt, the memory and message behind each of its local ids, and the summary so far.
+    """A prompt, the memory and message behind each of its local ids, and the summary at that time.
 
-    The summary is that of the conversation when the prompt was built. If the user `encrypts`,
-    neither it nor the messages are embedded.
+    If the user `encrypts`, neither the summary nor the messages are embedded.
     """
 
     prompt: Prompt

@@ -51,18 +51,13 @@ class UnusableReplies:
         return self._sealer.seal({"reply": _cut(reply)}, _bound_to(scope, job_id))
 
     def open(self, scope: Scope, job_id: UUID, sealed: str) -> str:
-        """Open what `seal` sealed.
-
-        Raises:
-            BrokenToken: It was sealed with another secret (HITHERTO_SECRET_FILE), or moved.
-        """
+        """Open what `seal` sealed; a BrokenToken if with another secret, or if it was moved."""
         return str(self._sealer.open(sealed, _bound_to(scope, job_id))["reply"])
 
     async def read(self, connection: Connection, tenant_id: str, job_id: UUID) -> list[KeptReply]:
-        """The stored replies of a job's attempts, the first one first.
+        """The stored replies of a job's attempts, the first one first; errors as of `open`.
 
         Raises:
-            BrokenToken: It was sealed with another secret (HITHERTO_SECRET_FILE), or moved.
             KeyNeeded: It was sealed with the key of a user that is not at hand.
         """
         return [

@@ -37,8 +37,7 @@ async def remove_messages(
 ) -> int:
     """Delete messages; returns how many memories were indexed again, without their words.
 
-    Jobs that read the messages begin again without them. The caller also holds the conversations.
-    `sweep` as for `reindex`.
+    Jobs that read them begin again. The caller also holds the conversations; see `reindex`.
     """
     keys = [message.key for message in messages]
     await index.drop(user, MESSAGES, keys)

@@ -35,11 +35,10 @@ async def look_around(
     also: Iterable[UUID],
     threshold: float,
 ) -> tuple[dict[UUID, CurrentMemory], dict[int, list[Neighbour]]]:
-    """Current rows of memories that items may repeat and of the memories in `also`.
+    """Current rows, by id, of memories that items may repeat and of the memories in `also`.
 
-    Returns:
-        The rows by id, and for each item's index the known memories near it. A merged memory is
-        represented by its replacement.
+    With it, for each item's index, the known memories near it. A merged memory is represented by
+    its replacement.
     """
     wanted = vectors.of_new
     limit = max(_NEIGHBOURS, _PAIRS // max(1, len(items)))

@@ -123,7 +123,6 @@ class Refused:
         reason: Why, as the key of a count.
         subject: Why, and what became of it, in words for people. Without contents: a job's result
             outlives what it speaks of.
-        memory_id: The memory that it would have changed.
     """
 
     item: str
@@ -175,11 +174,7 @@ class Plan:
     repeated: int = 0
 
     def says(self, memory_id: UUID) -> str | None:
-        """What a memory says once the plan is carried out; None if it is not current then.
-
-        Raises:
-            KeyError: The plan does not know the memory.
-        """
+        """What a memory of the plan says once that is carried out; None if it is not current."""
         status, words = self.after[memory_id]
         return words if status in CURRENT_STATUSES else None
 

@@ -35,11 +35,7 @@ from hitherto_shared.offloading import end_if_given_up
 
 
 def make_plan(situation: Situation) -> Plan:
-    """Decide what to write.
-
-    Raises:
-        GivenUp: Nobody waits for the plan any more.
-    """
+    """Decide what to write, unless nobody waits for it any more (`GivenUp`)."""
     draft = Draft(situation)
     statements = _Statements(draft)
     for item in situation.answer.new:

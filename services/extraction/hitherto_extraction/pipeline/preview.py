@@ -65,17 +65,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class PreviewResult:
-    """What a transcript would teach.
+    """What a transcript would teach: memories in their new state, new ones with provisional ids.
 
-    Attributes:
-        created: New memories, with provisional ids.
-        updated: Known memories in their new state.
-        contradicted: Known memories that would be closed.
-        achieved: Known goals that would be achieved.
-        profile: The profile in its new state; None if it would not change.
-        summary: The conversation's summary in its new state; None if there is none.
-        entities: What the new and repeated statements mention, and whether it would be new.
-        result: Counts and cost, as a job would report them.
+    `contradicted` would be closed. `profile` is None if it would not change, `summary` if there is
+    none. `entities` tells whether each would be new; `result` is as a job would report it.
     """
 
     created: list[Memory]

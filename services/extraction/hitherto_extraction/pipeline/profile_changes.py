@@ -269,11 +269,7 @@ def learn(
 
 
 def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> Evidence:
-    """The evidence for a value.
-
-    Raises:
-        ChangeRefused: There is none, or it does not bear the value.
-    """
+    """The evidence that bears a value; refused if there is none."""
     held = state.value_at(item.path)
     if item.in_own_words:
         each = [witnesses.for_own_words(item.cited, text) for text in _texts(item.value)]

@@ -75,10 +75,8 @@ async def write_state(
 ) -> int:
     """Store a changed profile as its next version; returns how many of its values have changed.
 
-    If none has, what values rest on, and when they were said, is stored without a version.
-
-    Raises:
-        KeyNeeded: The user has encryption on, and the key for it is not at hand.
+    If none has, what values rest on, and when they were said, is stored without a version. If the
+    user has encryption on, the key must be at hand.
     """
     after = replace(state.profile, version=before.version + bool(state.changed))
     if state.changed:

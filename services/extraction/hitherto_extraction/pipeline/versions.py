@@ -20,11 +20,7 @@ from hitherto_shared.errors import Conflict
 
 
 def check_version(what: str, actual: int, expected: int) -> None:
-    """Check that a change is based on the present version; 0: on any.
-
-    Raises:
-        Conflict: It is not.
-    """
+    """Raise a Conflict unless a change is based on the present version; 0: on any."""
     if expected and expected != actual:
         raise Conflict(
             f"the {what} has changed since that version: read it again and reapply the change",
@@ -68,11 +64,7 @@ async def write_next(
 
 
 async def is_sealed_next(user: UserRows, held: EditableMemory, after: EditableMemory) -> bool:
-    """Whether the next version of a memory is to be stored sealed.
-
-    Raises:
-        KeyNeeded: It is, and the user's key is not at hand.
-    """
+    """Whether the next version is to be stored sealed; then the user's key must be at hand."""
     memory = after.memory
     key = await key_of_memory(user, memory.type, memory.sensitive, stays_sealed=held.sealed)
     return key is not None

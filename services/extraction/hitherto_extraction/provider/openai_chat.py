@@ -95,11 +95,7 @@ class OpenAIChatModel:
     async def simplify(self, harmless: Prompt) -> bool:
         """Look for a simpler form in which a harmless prompt passes, and keep it.
 
-        Returns:
-            Whether there is one, and the usual form is refused still.
-
-        Raises:
-            ModelUnavailable: The server became unreachable meanwhile.
+        Whether there is one, and the usual form is refused still. An outage meanwhile is raised.
         """
         usual = self._dialect
         for dialect in usual.simpler():

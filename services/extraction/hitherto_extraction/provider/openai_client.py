@@ -133,11 +133,7 @@ class _Transport(httpx2.AsyncBaseTransport):
         self._connections = connections
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send the request.
-
-        Raises:
-            ModelMisbehaved: The body of a success is too large, or compressed in an unknown way.
-        """
+        """Send the request; errors as of `_body`."""
         headers = {k: v for k, v in request.headers.items() if k not in _OF_THE_TRANSFER}
         url = URL(str(request.url), encoded=True)
         reply = await self._connections.send(url, headers, request.content)
@@ -152,8 +148,7 @@ class _Transport(httpx2.AsyncBaseTransport):
 async def _body(reply: HttpReply) -> bytes:
     """The body of a reply, decompressed; of an error only the beginning, if it can be read.
 
-    Raises:
-        ModelMisbehaved: The body of a success is too large, or compressed in an unknown way.
+    That of a success must not be too large, or compressed in an unknown way.
     """
     most = MAX_REPLY_BYTES if reply.successful else MAX_ERROR_BYTES
     body = reply.body

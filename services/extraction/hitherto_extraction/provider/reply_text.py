@@ -132,8 +132,7 @@ def _whole_json(text: str) -> Any:
 def _json(text: str) -> Any:
     """The value of a JSON text, with the liberties that models take; `_NOTHING` if it is none.
 
-    Raises:
-        UnusableAnswer: It holds too many values, or a key twice.
+    Unusable if it holds too many values, or a key twice.
     """
     if not text[:1].strip() and not text.strip():
         return _NOTHING
@@ -157,11 +156,7 @@ def _strict_json(text: str) -> Any:
 
 
 def _with_all_values(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with all values of each key, of which JSON would keep the last.
-
-    Raises:
-        UnusableAnswer: They are different, and no lists.
-    """
+    """An object with all values of each key, which must be lists if they differ."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         held = found.setdefault(name, value)
@@ -208,9 +203,7 @@ def _without_reasoning(text: str) -> str | None:
 def _in_prose(text: str, keys: Collection[str]) -> tuple[dict[str, Any], bool] | None:
     """The object in a text with other words; always wrapped. None if there is none.
 
-    Raises:
-        CutOffAnswer: The text ends inside an object.
-        UnusableAnswer: It has several objects that differ.
+    Unusable if the text ends inside an object, or has several that differ.
     """
     found: list[tuple[int, dict[str, Any]]] = []
     unfinished = False

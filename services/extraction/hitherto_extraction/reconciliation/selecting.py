@@ -46,11 +46,9 @@ _SYSTEM, _SCHEMA = load_prompt(VERSION)
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What one call shows.
+    """What one call shows: the memory behind each local id, in order, and how it stands to others.
 
     Attributes:
-        local: The memory behind each local id, in order.
-        links: How memories stand to others.
         looked_at: The number of changed ids, from the first one on, that are settled by this call.
         zone: The user's time zone, whose days the lines name.
     """

@@ -32,8 +32,6 @@ class ReconciliationRows:
 
     Attributes:
         local: The memory behind each local id.
-        known: The memories now.
-        links: How they stand to others.
         settled: Pairs that a reconciliation wrote about before, and what it did.
         room: The changes that are still allowed; None: any number, as no model proposed them.
         doubts: The doubts of earlier calls of the job.
@@ -61,13 +59,8 @@ class Doubting:
 class Settlement:
     """What is to be written.
 
-    Attributes:
-        joins: Memories that say the same as another, with that one.
-        endings: Memories that another has replaced, with that one.
-        doubts: Memories that may no longer hold.
-        certain: Memories that hold after all.
-        refusals: The proposals that are not carried out.
-        left: What replaces others too, for which the limit of the job leaves no room.
+    `joins` and `endings` name the memory that stays for each. `left` replaces others too, for which
+    the limit of the job leaves no room.
     """
 
     joins: dict[UUID, UUID] = field(default_factory=dict)

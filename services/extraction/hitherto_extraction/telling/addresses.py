@@ -99,12 +99,7 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The addresses of a name.
-
-        Raises:
-            AddressRefused: One of them is not public.
-            OSError: The name is unknown.
-        """
+        """The addresses of a name, which must be known, and all of them public."""
         found = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, family=family
         )

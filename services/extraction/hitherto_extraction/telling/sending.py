@@ -64,11 +64,9 @@ class Sender:
     """
 
     def __init__(self, *, timeout: float, private: bool) -> None:
-        """A sender.
+        """`timeout` is for a request, from the resolution of the name to the status.
 
-        Args:
-            timeout: Seconds for a request, from the resolution of the name to the status.
-            private: Whether receivers may be in private networks.
+        `private`: whether receivers may be in private networks.
         """
         self._timeout = timeout
         self._private = private

@@ -135,11 +135,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
 
 
 def _prices(settings: ExtractionSettings) -> Prices:
-    """The prices of tokens.
-
-    Raises:
-        ValueError: There is a budget, and a model without a price.
-    """
+    """The prices of tokens, which every model needs if there is a budget."""
     asks = settings.chosen_extractor == "openai"
     prices = load_prices(settings.prices_file, settings.extraction_model if asks else "")
     if settings.daily_budget_usd > 0:
@@ -195,11 +191,7 @@ class Databases:
 async def open_databases(
     stack: AsyncExitStack, settings: ExtractionSettings, conninfo: str
 ) -> Databases:
-    """Open all pools; leaving `stack` closes them.
-
-    Raises:
-        ValueError: The settings name another hash key than the installation has.
-    """
+    """Open all pools; leaving `stack` closes them."""
     hash_key = load_hash_key(settings)
 
     async def configure(connection: Connection) -> None:

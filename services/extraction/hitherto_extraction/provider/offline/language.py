@@ -33,10 +33,8 @@ class ClauseRule:
 class LanguageTable:
     """The contents of `english.toml` or `vietnamese.toml`, compiled. The first rule that fits wins.
 
-    Attributes:
-        code: ISO 639-1.
-        subject: The subject of a memory when the speaker has no name.
-        shared_words: Words that a deed and its goal have in common.
+    `subject` is that of a memory when the speaker has no name; `shared_words` is the number of
+    words that a deed and its goal have in common.
     """
 
     def __init__(self, name: str) -> None:
