@@ -23,7 +23,6 @@ from hitherto_extraction.pipeline.dedupe import (
     same_words,
 )
 from hitherto_extraction.pipeline.draft import Draft, Situation, hides, may_change, whole
-from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.operations import Creation, Plan, Refused
 from hitherto_extraction.pipeline.source_statements import begins, words_of
@@ -37,10 +36,9 @@ from hitherto_shared.offloading import end_if_given_up
 def make_plan(situation: Situation) -> Plan:
     """Decide what to write, unless nobody waits for it any more (`GivenUp`)."""
     draft = Draft(situation)
-    statements = _Statements(draft)
     for item in situation.answer.new:
         end_if_given_up()
-        statements.add(item)
+        _Statement(draft, item).add()
     _change(draft)
     draft.plan.stated = draft.stated_by
     draft.plan.after = {
@@ -95,85 +93,76 @@ def _change(draft: Draft) -> None:
         closures.close(draft, ending, why)
 
 
-class _Statements:
-    """Decides for every new statement of a reply whether it is a new or a known memory."""
+class _Statement:
+    """A new statement of a reply, and whether it is a new or a known memory."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, item: NewItem) -> None:
         self._draft = draft
+        self._item = item
+        self._evidence = draft.situation.witnesses.for_new(item.source_ids, item.origin)
+        self._suspect = trust.is_suspect(
+            (item.content, item.detail), trusted=self._evidence.trusted
+        )
+        self._words = words_of(item, self._evidence, suspect=self._suspect)
 
-    def add(self, item: NewItem) -> None:
-        """Create a memory from a statement, or add it to the memory that says the same."""
-        draft = self._draft
-        evidence = draft.situation.witnesses.for_new(item.source_ids, item.origin)
-        suspect = trust.is_suspect((item.content, item.detail), trusted=evidence.trusted)
-        near = self._near(item, suspect, evidence)
+    def add(self) -> None:
+        """Create a memory from the statement, or add it to the memory that says the same."""
+        item, draft, suspect = self._item, self._draft, self._suspect
+        near = self._near()
         sensitive = is_sensitive(item.type, marked=False)
         duplicate = find_duplicate(item.type, item.content, near, sensitive=sensitive)
         if duplicate is None:
-            self._add_other(item, evidence, suspect, near)
+            self._add_other(near)
         elif (twin := draft.creation_of(duplicate.memory_id)) is not None:
-            self._join_twin(twin, item, evidence, suspect)
+            self._join_twin(twin)
         elif duplicate.status == "forgotten":
-            self._say_again(item, evidence, draft.now[duplicate.memory_id], suspect)
-        elif duplicate.status == "quarantined" and (suspect or not evidence.trusted):
-            self._add_source(duplicate.memory_id, item, evidence, suspect)
+            self._say_again(draft.now[duplicate.memory_id])
+        elif suspect or (duplicate.status == "quarantined" and not self._evidence.trusted):
+            self._add_source(draft.now[duplicate.memory_id])
         elif duplicate.status == "quarantined":
-            self._restate(item, evidence, draft.now[duplicate.memory_id], "the user said it")
-        elif suspect:
-            self._add_source(duplicate.memory_id, item, evidence, suspect)
+            self._restate(draft.now[duplicate.memory_id], "the user said it")
         elif duplicate.original is not None:
-            self._repeat(item, evidence, draft.now[duplicate.memory_id], duplicate.original)
+            self._repeat(draft.now[duplicate.memory_id], duplicate.original)
         else:
-            self._merge(item, evidence, draft.now[duplicate.memory_id])
+            self._merge(draft.now[duplicate.memory_id])
 
-    def _add_other(
-        self, item: NewItem, evidence: Evidence, suspect: bool, near: Sequence[Neighbour]
-    ) -> None:
+    def _add_other(self, near: Sequence[Neighbour]) -> None:
         """Add a statement in words that no known memory has."""
-        draft = self._draft
+        item, draft = self._item, self._draft
         known = draft.current(item.same_as) if item.same_as is not None else None
-        if known is not None and not suspect and not known.is_over(evidence.said_at):
-            self._merge(replace(item, content=known.content, detail=""), evidence, known, item)
+        if known is not None and not self._suspect and not known.is_over(self._evidence.said_at):
+            self._merge(known, in_other_words=True)
             return
         hidden = find_forgotten(near, draft.situation.threshold)
-        if hidden and not _brings_back(draft.now[hidden.memory_id], evidence, suspect):
+        if hidden and not self._brings_back(draft.now[hidden.memory_id]):
             # The same in other words: what was said before the forgetting stays forgotten.
-            self._stay_forgotten(item, evidence, draft.now[hidden.memory_id], suspect, repeats=True)
+            self._stay_forgotten(draft.now[hidden.memory_id], repeats=True)
             return
-        self._create(uuid7(), item, evidence, suspect)
+        self._create(uuid7())
 
-    def _stay_forgotten(
-        self,
-        item: NewItem,
-        evidence: Evidence,
-        known: CurrentMemory,
-        suspect: bool,
-        *,
-        repeats: bool = False,
-    ) -> None:
+    def _stay_forgotten(self, known: CurrentMemory, *, repeats: bool = False) -> None:
         """Keep a memory forgotten; `repeats`: the statement says it in words of its own."""
-        plan = self._draft.plan
         if known.taken_back_from is None:
             # It hides these messages too, and they state it once the request is taken back.
-            self._draft.note_sources(known.memory_id, evidence)
-            words = words_of(item, evidence, suspect=suspect) | {"repeats": repeats}
-            self._draft.note_said(known, "said", evidence, words)
-        plan.refusals.append(Refused.of(f"new_memories[{item.index}]", "kept_forgotten"))
+            self._draft.note_sources(known.memory_id, self._evidence)
+            self._note_said(known, repeats=repeats)
+        place = f"new_memories[{self._item.index}]"
+        self._draft.plan.refusals.append(Refused.of(place, "kept_forgotten"))
 
-    def _near(self, item: NewItem, suspect: bool, evidence: Evidence) -> list[Neighbour]:
-        """Known memories near an item, and those this reply has just created.
+    def _near(self) -> list[Neighbour]:
+        """Known memories near the statement, and those this reply has just created.
 
         What had expired before it was said is left out, or it would be told to nobody; so is a goal
         that had been reached before the user set it again. A suspect statement matches current
         memories only by its exact words, such as one that a review approved: it never rewords a
         trusted memory.
         """
-        situation = self._draft.situation
+        item, situation = self._item, self._draft.situation
         found = [
             near
             for near in situation.neighbours.get(item.index, ())
             if near.status not in CURRENT_STATUSES
-            or not _has_passed(self._draft.now[near.memory_id], evidence)
+            or not self._has_passed(self._draft.now[near.memory_id])
         ]
         vector = situation.vectors.get(item.index)
         for made in self._draft.plan.creations:
@@ -190,7 +179,7 @@ class _Statements:
                     sensitive=is_sensitive(made.item.type, made.sensitive),
                 )
             )
-        if not suspect:
+        if not self._suspect:
             return found
         return [
             near
@@ -199,15 +188,10 @@ class _Statements:
         ]
 
     def _create(
-        self,
-        memory_id: UUID,
-        item: NewItem,
-        evidence: Evidence,
-        suspect: bool,
-        *,
-        instead_of: CurrentMemory | Creation | None = None,
-    ) -> Creation:
+        self, memory_id: UUID, *, instead_of: CurrentMemory | Creation | None = None
+    ) -> None:
         """Add a new memory; one `instead_of` a sensitive one, which says the same, is so too."""
+        item, evidence = self._item, self._evidence
         if item.expires_at is not None and item.expires_at <= evidence.said_at:
             # A mistake, such as the year before: nobody would ever be told.
             place, kept = f"new_memories[{item.index}].expires_at", "it stays without an expiry"
@@ -220,122 +204,104 @@ class _Statements:
             item,
             evidence,
             begins(item, evidence),
-            status="quarantined" if suspect else "active",
+            status="quarantined" if self._suspect else "active",
             sensitive=instead_of is not None and hides(instead_of),
             sealed=instead_of is not None and instead_of.sealed,
         )
         self._draft.plan.creations.append(made)
-        self._note(memory_id, item, evidence, mentions=not suspect)
-        return made
+        self._note(memory_id, mentions=not self._suspect)
 
-    def _join_twin(self, twin: Creation, item: NewItem, evidence: Evidence, suspect: bool) -> None:
-        """Merge a statement into an equal one of the same reply."""
+    def _join_twin(self, twin: Creation) -> None:
+        """Merge the statement into an equal one of the same reply."""
         self._draft.plan.repeated += 1
-        if evidence.trusted and not twin.evidence.trusted and not suspect:
+        if self._evidence.trusted and not twin.evidence.trusted and not self._suspect:
             # The user's statement is the user's, even if the assistant's words came first.
             self._draft.plan.creations.remove(twin)
-            self._create(twin.memory_id, item, evidence, suspect, instead_of=twin)
+            self._create(twin.memory_id, instead_of=twin)
         else:
-            self._note(
-                twin.memory_id, item, evidence, mentions=twin.status == "active" and not suspect
-            )
+            self._note(twin.memory_id, mentions=twin.status == "active" and not self._suspect)
 
-    def _say_again(
-        self, item: NewItem, evidence: Evidence, known: CurrentMemory, suspect: bool
-    ) -> None:
-        if not _brings_back(known, evidence, suspect):
-            self._stay_forgotten(item, evidence, known, suspect)
+    def _say_again(self, known: CurrentMemory) -> None:
+        if not self._brings_back(known):
+            self._stay_forgotten(known)
         elif known.partly_taken_back or known.taken_back_from is not None:
             # The old one still has what was taken back, whoever asked to forget it too.
-            self._create(uuid7(), item, evidence, suspect, instead_of=known)
+            self._create(uuid7(), instead_of=known)
         else:
-            self._restate(item, evidence, known, "the user said it again")
+            self._restate(known, "the user said it again")
 
-    def _restate(
-        self, item: NewItem, evidence: Evidence, known: CurrentMemory, reason: str
-    ) -> None:
+    def _restate(self, known: CurrentMemory, reason: str) -> None:
         """Bring a quarantined or forgotten memory back in the user's own words."""
-        said = asdict(_mergeable(item, evidence.origin, evidence.said_at))
+        item, evidence = self._item, self._evidence
         after = replace(
             known,
             version=known.version + 1,
             status="active",
             expires_at=known.expiry_after(evidence.said_at),
-            **said,
+            **asdict(_mergeable(item, evidence.origin, evidence.said_at)),
         )
         self._draft.rewrite(known, after, "restored", reason, ("new", item.index), evidence.text)
-        self._draft.note_said(known, "said", evidence, words_of(item, evidence))
-        self._note(known.memory_id, item, evidence, mentions=True)
+        self._note_said(known)
+        self._note(known.memory_id, mentions=True)
 
-    def _add_source(
-        self, memory_id: UUID, item: NewItem, evidence: Evidence, suspect: bool
-    ) -> None:
+    def _add_source(self, known: CurrentMemory) -> None:
         """Record a repetition, which adds no weight."""
-        self._note(memory_id, item, evidence, mentions=False)
-        words = words_of(item, evidence, suspect=suspect)
-        self._draft.note_said(self._draft.now[memory_id], "said", evidence, words)
+        self._note(known.memory_id, mentions=False)
+        self._note_said(known)
 
-    def _repeat(
-        self, item: NewItem, evidence: Evidence, known: CurrentMemory, original: UUID
-    ) -> None:
+    def _repeat(self, known: CurrentMemory, original: UUID) -> None:
         """Record that a part of a merged memory was repeated; the wording stays the merged one.
 
         The part gets the source too, so that the source is not lost if the merge is reverted.
         """
-        self._note(known.memory_id, item, evidence, mentions=True)
-        self._draft.note_sources(original, evidence)
-        words = words_of(item, evidence)
-        self._draft.note_said(known, "said", evidence, words | {"repeats": True})
-        self._draft.note_said(self._draft.now[original], "said", evidence, words)
-        if may_change(evidence, known):
+        self._note(known.memory_id, mentions=True)
+        self._draft.note_sources(original, self._evidence)
+        self._note_said(known, repeats=True)
+        self._note_said(self._draft.now[original])
+        if may_change(self._evidence, known):
             confirmed = self._draft.plan.confirmed
-            said_at = max(known.said_at, evidence.said_at)
+            said_at = max(known.said_at, self._evidence.said_at)
             confirmed[known.memory_id] = max(said_at, confirmed.get(known.memory_id, said_at))
 
-    def _merge(
-        self,
-        item: NewItem,
-        evidence: Evidence,
-        known: CurrentMemory,
-        said: NewItem | None = None,
-    ) -> None:
-        """Confirm a memory; `said` is the item in its own words, if they differ from these."""
+    def _merge(self, known: CurrentMemory, *, in_other_words: bool = False) -> None:
+        """Confirm a memory; statements `in_other_words` leave it its own."""
+        item, evidence = self._item, self._evidence
+        if in_other_words:
+            item = replace(item, content=known.content, detail="")
         merged = merge_update(
             _mergeable(known, known.origin, known.said_at),
             _mergeable(item, evidence.origin, evidence.said_at),
         )
-        self._note(known.memory_id, item, evidence, mentions=True)
-        words = words_of(said or item, evidence)
-        words["repeats"] = said is not None
+        self._note(known.memory_id, mentions=True)
         if may_change(evidence, known):
             self._draft.plan.confirmed[known.memory_id] = merged.after.said_at
-        if not merged.changed:
-            self._draft.note_said(known, "said", evidence, words)
-            return
-        after = replace(known, version=known.version + 1, **asdict(merged.after))
-        vector_of = ("new", item.index) if after.content != known.content else None
-        self._draft.rewrite(known, after, "merged", "said again", vector_of, evidence.text)
-        self._draft.note_said(known, "said", evidence, words)
+        if merged.changed:
+            after = replace(known, version=known.version + 1, **asdict(merged.after))
+            vector_of = ("new", item.index) if after.content != known.content else None
+            self._draft.rewrite(known, after, "merged", "said again", vector_of, evidence.text)
+        self._note_said(known, repeats=in_other_words)
 
-    def _note(self, memory_id: UUID, item: NewItem, evidence: Evidence, *, mentions: bool) -> None:
-        self._draft.stated_by[item.index] = memory_id
-        self._draft.note_sources(memory_id, evidence)
+    def _note(self, memory_id: UUID, *, mentions: bool) -> None:
+        self._draft.stated_by[self._item.index] = memory_id
+        self._draft.note_sources(memory_id, self._evidence)
         if mentions:
-            self._draft.plan.mentions.append((memory_id, item))
+            self._draft.plan.mentions.append((memory_id, self._item))
 
+    def _note_said(self, known: CurrentMemory, *, repeats: bool = False) -> None:
+        words = self._words | {"repeats": repeats}
+        self._draft.note_said(known, "said", self._evidence, words)
 
-def _brings_back(forgotten: CurrentMemory, evidence: Evidence, suspect: bool) -> bool:
-    """Whether a statement brings a forgotten memory back."""
-    if suspect or not evidence.trusted:
-        return False
-    return forgotten.may_be_said_again(evidence.said_at, evidence.sources)
+    def _brings_back(self, forgotten: CurrentMemory) -> bool:
+        """Whether the statement brings a forgotten memory back."""
+        if self._suspect or not self._evidence.trusted:
+            return False
+        return forgotten.may_be_said_again(self._evidence.said_at, self._evidence.sources)
 
-
-def _has_passed(known: CurrentMemory, evidence: Evidence) -> bool:
-    """Whether a statement in the same words says something new, as the known memory was over."""
-    if known.is_over(evidence.said_at):
-        return True
-    return evidence.trusted and known.was_reached(evidence.said_at)
+    def _has_passed(self, known: CurrentMemory) -> bool:
+        """Whether the same words say something new, as the known memory was over."""
+        if known.is_over(self._evidence.said_at):
+            return True
+        return self._evidence.trusted and known.was_reached(self._evidence.said_at)
 
 
 def _mergeable(said: NewItem | CurrentMemory, origin: str, said_at: datetime) -> MergeableMemory:
