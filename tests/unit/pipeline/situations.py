@@ -74,7 +74,7 @@ def update(
 ) -> UpdatedItem:
     fields: dict[str, Any] = {"importance": None, "confidence": None, "tags": (), **changes}
     item = cited(f"updated_memories[{number - 1}]", source_ids=source_ids, quote=quote)
-    return UpdatedItem(item, f"e{number}", content, **fields)
+    return UpdatedItem(number - 1, item, f"e{number}", content, **fields)
 
 
 def situation(

@@ -80,9 +80,10 @@ class Cited:
 class UpdatedItem:
     """A new wording or importance of a known memory; None keeps the old value.
 
-    `detail` holds the full text if the content had to be cut.
+    `index` is its position in the reply; `detail` holds the full text if the content had to be cut.
     """
 
+    index: int
     cited: Cited
     memory: str
     content: str | None

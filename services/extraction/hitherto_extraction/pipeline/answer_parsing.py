@@ -199,6 +199,7 @@ class _Check:
             content, detail = shortened(content, "")
         confidence = name_of(raw.get("confidence"))
         return UpdatedItem(
+            index=number,
             cited=self.cited(f"{_UPDATED}[{number}]", raw),
             memory=memory,
             content=content,

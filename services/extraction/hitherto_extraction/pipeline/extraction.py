@@ -294,9 +294,9 @@ class Extraction:
 def _texts(answer: Answer, witnesses: Witnesses) -> dict[VectorKey, str]:
     """The texts of a reply that have to be embedded, and the words that new items came from."""
     texts: dict[VectorKey, str] = {("new", item.index): item.content for item in answer.new}
-    for position, update in enumerate(answer.updated):
+    for update in answer.updated:
         if update.content is not None:
-            texts["updated", position] = update.content
+            texts["updated", update.index] = update.content
     for item in answer.new:
         if text := witnesses.for_new(item.source_ids, item.origin).text:
             texts["source", item.index] = text

@@ -107,11 +107,7 @@ async def _successors(user: UserRows, known: dict[UUID, CurrentMemory]) -> dict[
 
 async def reviewed(user: UserRows, answer: Answer) -> set[int]:
     """Positions of updates whose words a memory has already, whatever its status."""
-    wanted = {
-        position: update.content
-        for position, update in enumerate(answer.updated)
-        if update.content is not None
-    }
+    wanted = {each.index: each.content for each in answer.updated if each.content is not None}
     return {position for position, _ in await known_memories.find_same_words(user, wanted)}
 
 

@@ -9,7 +9,7 @@ from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.embeddings.protocol import Vector
 
 VectorKey = tuple[str, int]
-"""What a vector is of: ("new", index), ("updated", position), ("source", index of the new item that
+"""What a vector is of: ("new", index), ("updated", index), ("source", index of the new item that
 came from it), ("message", number) or ("summary", 0)."""
 _ROLES = ("user", "assistant")
 

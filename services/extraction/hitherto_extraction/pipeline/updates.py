@@ -35,7 +35,6 @@ IMPORTANCE_FLOOR = 0.3
 class Change:
     """A permitted update: the version it would write."""
 
-    position: int
     update: UpdatedItem
     after: CurrentMemory
     evidence: Evidence
@@ -49,10 +48,10 @@ def permitted(draft: Draft) -> list[Change]:
     """
     found: list[Change] = []
     given: defaultdict[str, list[str]] = defaultdict(list)
-    for position, update in enumerate(draft.situation.answer.updated):
+    for update in draft.situation.answer.updated:
         if update.memory in given and draft.current(update.memory) is not None:
-            _check_further(draft, position, update, given[update.memory])
-        elif (change := _check(draft, position, update)) is not None:
+            _check_further(draft, update, given[update.memory])
+        elif (change := _check(draft, update)) is not None:
             found.append(change)
         given[update.memory].append(update.content or "")
     return found
@@ -66,7 +65,7 @@ def refine(draft: Draft, change: Change) -> None:
         return
     draft.note_sources(known.memory_id, change.evidence)
     content, detail = change.after.content, change.after.detail
-    vector_of = ("updated", change.position) if content != known.content else None
+    vector_of = ("updated", change.update.index) if content != known.content else None
     draft.rewrite(
         known,
         replace(
@@ -79,17 +78,16 @@ def refine(draft: Draft, change: Change) -> None:
         vector_of,
         change.evidence.text,
     )
-    words = _words(change.update, change.evidence, change.after)
-    draft.note_said(known, "updated", change.evidence, words)
+    draft.note_said(known, "updated", change.evidence, _words(change.update, change.after))
 
 
 def set_aside(draft: Draft, change: Change, why: str) -> None:
     """Refuse an update that exceeds the limit on changes."""
     known = draft.now[change.after.memory_id]
-    _stand_beside(draft, change.position, change.update, known, why, change.evidence)
+    _stand_beside(draft, change.update, known, why, change.evidence)
 
 
-def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
+def _check(draft: Draft, update: UpdatedItem) -> Change | None:
     item, known = update.cited.item, draft.current(update.memory)
     if known is None:
         draft.refuse(item, "refused_unknown", None)
@@ -97,19 +95,19 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     try:
         evidence = draft.situation.witnesses.for_change(update.cited)
     except ChangeRefused as refused:
-        _stand_beside(draft, position, update, known, refused.reason)
+        _stand_beside(draft, update, known, refused.reason)
         return None
     if _is_suspect(update, evidence) or not may_change(evidence, known):
-        _stand_beside(draft, position, update, known, "refused_by_trust", evidence)
+        _stand_beside(draft, update, known, "refused_by_trust", evidence)
         return None
     reworded = update.content is not None and not same_words(known.content, update.content)
     wording = update.detail or update.content or ""
     if reworded and strange(wording, [whole(known), *evidence.words], evidence.days):
-        _stand_beside(draft, position, update, known, "refused_digits", evidence)
+        _stand_beside(draft, update, known, "refused_digits", evidence)
         return None
     if evidence.said_at < known.said_at:
         draft.note_sources(known.memory_id, evidence)
-        draft.note_said(known, "updated", evidence, _words(update, evidence))
+        draft.note_said(known, "updated", evidence, _words(update))
         return None
     content = (update.content if reworded else None) or known.content
     after = replace(
@@ -125,9 +123,9 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     if replace(after, said_at=known.said_at) == replace(known, tags=tuple(known.tags)):
         draft.note_sources(known.memory_id, evidence)
         draft.plan.confirmed[known.memory_id] = evidence.said_at
-        draft.note_said(known, "updated", evidence, _words(update, evidence))
+        draft.note_said(known, "updated", evidence, _words(update))
         return None
-    return Change(position, update, after, evidence)
+    return Change(update, after, evidence)
 
 
 def expiry_after(
@@ -148,14 +146,14 @@ def expiry_after(
     return moved if moved > said_at else expires_at
 
 
-def _check_further(draft: Draft, position: int, update: UpdatedItem, given: Sequence[str]) -> None:
+def _check_further(draft: Draft, update: UpdatedItem, given: Sequence[str]) -> None:
     """Refuse an update of a memory that the reply updates already, `given` these words."""
     known = draft.current(update.memory)
     assert known is not None
     if any(same_words(update.content or "", each) for each in given):
         draft.refuse(update.cited.item, "refused_repeated", known)
         return
-    _stand_beside(draft, position, update, known, "refused_repeated")
+    _stand_beside(draft, update, known, "refused_repeated")
 
 
 def _importance(draft: Draft, known: CurrentMemory, wanted: float | None) -> float:
@@ -171,7 +169,6 @@ def _importance(draft: Draft, known: CurrentMemory, wanted: float | None) -> flo
 
 def _stand_beside(
     draft: Draft,
-    position: int,
     update: UpdatedItem,
     known: CurrentMemory,
     why: str,
@@ -185,7 +182,7 @@ def _stand_beside(
     if evidence is None:
         evidence = draft.situation.witnesses.for_new(update.cited.source_ids or (), None)
     suspect, became = _is_suspect(update, evidence), "nothing changes"
-    made = _made(draft, position, update, known, evidence)
+    made = _made(draft, update, known, evidence)
     if made is not None and (suspect or not may_change(evidence, known)):
         challenges = (known.memory_id,)
         draft.plan.creations.append(replace(made, status="quarantined", challenges=challenges))
@@ -201,7 +198,7 @@ def _is_suspect(update: UpdatedItem, evidence: Evidence) -> bool:
 
 
 def _made(
-    draft: Draft, position: int, update: UpdatedItem, known: CurrentMemory, evidence: Evidence
+    draft: Draft, update: UpdatedItem, known: CurrentMemory, evidence: Evidence
 ) -> Creation | None:
     """The memory of its own that a refused update becomes; None if its words are known already."""
     # A new memory is sealed by its type; one that was marked by hand stays the only copy.
@@ -209,12 +206,12 @@ def _made(
     if (
         update.content is None
         or hidden
-        or position in draft.situation.reviewed
+        or update.index in draft.situation.reviewed
         or same_words(update.content, known.content)
     ):
         return None
     item = NewItem(
-        index=position,
+        index=update.index,
         type=known.type,
         content=update.content,
         detail=update.detail,
@@ -224,14 +221,12 @@ def _made(
         keywords=tuple(known.keywords),
         source_ids=update.cited.source_ids or (),
     )
-    made = Creation(uuid7(), position, item, evidence, evidence.said_at, list_name="updated")
+    made = Creation(uuid7(), update.index, item, evidence, evidence.said_at, list_name="updated")
     draft.note_sources(made.memory_id, evidence)
     return made
 
 
-def _words(
-    update: UpdatedItem, evidence: Evidence, after: CurrentMemory | None = None
-) -> dict[str, Any]:
+def _words(update: UpdatedItem, after: CurrentMemory | None = None) -> dict[str, Any]:
     """The words of an update, and its importance as far as it was permitted."""
     return {
         "content": update.content,
