@@ -89,19 +89,6 @@ class BatchOutcome:
     sampled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Surroundings:
-    """What an outcome is compared and merged with, read under the user's lock.
-
-    `at` is the time of the writing, `profile` and `summary` are those before it.
-    """
-
-    situation: Situation
-    at: datetime
-    profile: tuple[Profile, dict[str, str]]
-    summary: HeldSummary
-
-
 @dataclass(eq=False)
 class Commit:
     """Writes outcomes. The database role is hitherto_write.
@@ -148,7 +135,7 @@ class Commit:
             if sealed_since and await sealing_key(user) is None:
                 # Encryption was turned on and off again during the model call: start again.
                 raise KeyNeeded
-            result, _ = await self._apply(user, held, outcome, around(), for_job=True)
+            result, _ = await self._apply(around(), for_job=True)
             return result
 
         return await commit(self.database, held, write, seconds=_SECONDS)
@@ -160,10 +147,9 @@ class Commit:
 
         `user` is in a transaction of a caller that holds the user's row.
         """
-        around = await self._look(user, held, outcome)
-        return await self._apply(user, held, outcome, around)
+        return await self._apply(await self._look(user, held, outcome))
 
-    async def _look(self, user: UserRows, held: Claim, outcome: BatchOutcome) -> _Surroundings:
+    async def _look(self, user: UserRows, held: Claim, outcome: BatchOutcome) -> _Application:
         """Read what an outcome is compared and merged with."""
         answer = outcome.answer
         shown = list(outcome.local_memories.values())
@@ -195,24 +181,16 @@ class Commit:
             reviewed=await reviewed(user, answer),
             own_names=await own_names(user, answer, outcome.local_memories),
         )
-        return _Surroundings(situation, at, profile, summary)
+        return _Application(user, held, outcome, situation, at, profile, summary)
 
-    async def _apply(
-        self,
-        user: UserRows,
-        held: Claim,
-        outcome: BatchOutcome,
-        around: _Surroundings,
-        *,
-        for_job: bool = False,
-    ) -> tuple[Result, Plan]:
+    async def _apply(self, applying: _Application, *, for_job: bool = False) -> tuple[Result, Plan]:
         """Write what an outcome teaches; `for_job`, with its cost and the job's progress."""
-        situation = around.situation
+        user, held, outcome = applying.user, applying.held, applying.outcome
+        situation = applying.situation
         plan = await self._planned(situation)
-        occasion = Occasion(held.job_id, held.conversation, around.at)
-        summary = around.summary.quoting(outcome.witnesses.messages)
         said = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
-        said = replace(_placed(said, held), rests_on_sealed=summary.sealed)
+        summary = applying.summary.quoting(outcome.witnesses.messages)
+        said = replace(applying.placed(said), rests_on_sealed=summary.sealed)
         named = _named(outcome, first_no=held.range_from or 1)
         dropped = outcome.answer.dropped + int(outcome.answer.skipped)
         result = outcome.result.with_plan(plan, dropped, named)
@@ -223,32 +201,24 @@ class Commit:
                 _work_of(situation), check, plan, outcome.witnesses, situation.neighbours
             )
             result = result.with_counts(checked)
-        result = await _write_profile(user, held, outcome, result, around.profile, plan)
+        result = await applying.write_profile(result, plan)
 
         # They write different tables, and each waits for numbers and versions of its own.
         writing = [
             write_plan(
                 user,
-                occasion,
+                Occasion(held.job_id, held.conversation, applying.at),
                 plan,
                 outcome.vectors,
                 also_said=[said],
                 crowding=self.crowding if for_job else None,
             ),
-            _write_summary(user, held, outcome, summary),
-            _write_behaviour(user, outcome, around.at),
+            applying.write_summary(summary),
+            applying.write_behaviour(),
         ]
         if for_job:
-            writing.append(
-                record(
-                    user,
-                    held,
-                    result,
-                    outcome.charges,
-                    done_to=outcome.done_to,
-                    finished=outcome.last,
-                )
-            )
+            done_to, finished, cost = outcome.done_to, outcome.last, outcome.charges
+            writing.append(record(user, held, result, cost, done_to=done_to, finished=finished))
         await together(user.connection, *writing)
         if for_job and self.reconciling is not None:
             await self.reconciling.look(user, open_questions(plan, situation))
@@ -306,38 +276,82 @@ async def _sealed_since(user: UserRows, conversation_id: str, witnesses: Witness
     return await conversations.some_sealed(user, conversation_id, clear)
 
 
-async def _write_profile(
-    user: UserRows,
-    held: Claim,
-    outcome: BatchOutcome,
-    result: Result,
-    known: tuple[Profile, dict[str, str]],
-    plan: Plan,
-) -> Result:
-    """Merge the user's statements about themselves; nobody else's words change a profile.
+@dataclass(frozen=True, slots=True)
+class _Application:
+    """An outcome that is written, with what was read under the user's lock.
 
-    What rested on memories that `plan` ends goes with them.
+    `at` is the time of the writing, `profile` and `summary` are those before it.
     """
-    profile, said_at = known
-    items, changed = outcome.answer.profile, False
-    if items or profile.sources:
-        if not profile.version:
-            said_at = await _ended_before(user)
-        learnt = await in_thread(learn, profile, said_at, items, outcome.witnesses, plan)
-        changed = bool(learnt.state.changed)
-        version = profile.version + changed
-        if learnt.said:
-            stated = of_profile(learnt.said, version, made_version=changed)
-            await statements.record(user, [_placed(stated, held)])
-        await write_state(
-            user, profile, said_at, learnt.state, actor=ledger.ACTOR, job_id=held.job_id
+
+    user: UserRows
+    held: Claim
+    outcome: BatchOutcome
+    situation: Situation
+    at: datetime
+    profile: tuple[Profile, dict[str, str]]
+    summary: HeldSummary
+
+    def placed(self, stated: NewStatement) -> NewStatement:
+        """A statement of the conversation and the job."""
+        held = self.held
+        return replace(stated, conversation_id=held.conversation, job_id=held.job_id)
+
+    async def write_profile(self, result: Result, plan: Plan) -> Result:
+        """Merge the user's statements about themselves; nobody else's words change a profile.
+
+        What rested on memories that `plan` ends goes with them.
+        """
+        user, outcome = self.user, self.outcome
+        profile, said_at = self.profile
+        items, changed = outcome.answer.profile, False
+        if items or profile.sources:
+            if not profile.version:
+                said_at = await _ended_before(user)
+            learnt = await in_thread(learn, profile, said_at, items, outcome.witnesses, plan)
+            changed = bool(learnt.state.changed)
+            version = profile.version + changed
+            if learnt.said:
+                stated = of_profile(learnt.said, version, made_version=changed)
+                await statements.record(user, [self.placed(stated)])
+            job_id = self.held.job_id
+            await write_state(
+                user, profile, said_at, learnt.state, actor=ledger.ACTOR, job_id=job_id
+            )
+            result = result.refusing_profile(learnt.refused, learnt.dropped)
+            if changed:
+                return replace(result, profile_version=version)
+        if profile.version:
+            await profiles.mark_extracted(user)
+        return result
+
+    async def write_behaviour(self) -> None:
+        """Learn from how the user wrote."""
+        said, zone = self.outcome.witnesses.messages, self.outcome.time_zone
+        letters = sum(len(message.content) for message in said)
+        seen = await in_thread_if_long(letters, behaviour.observe, said, zone)
+        if seen:
+            known = await preferences.read_preferences(self.user)
+            learnt = behaviour.learn(known, seen, self.at)
+            await preferences.write_preferences(self.user, learnt)
+
+    async def write_summary(self, summary: HeldSummary) -> None:
+        """Merge the summary field by field; a conversation that was read always has one."""
+        outcome = self.outcome
+        if outcome.concluded is not None and outcome.concluded[0] == summary:
+            fields = outcome.concluded[1]
+        else:
+            fields = await conversation_summary.conclude(
+                summary, outcome.answer.summary, done_to=outcome.done_to
+            )
+        await conversation_summary.write(
+            self.user,
+            self.held.conversation,
+            fields,
+            held=summary,
+            done_to=outcome.done_to,
+            messages=outcome.witnesses.messages,
+            vectors=outcome.vectors,
         )
-        result = result.refusing_profile(learnt.refused, learnt.dropped)
-        if changed:
-            return replace(result, profile_version=version)
-    if profile.version:
-        await profiles.mark_extracted(user)
-    return result
 
 
 async def _ended_before(user: UserRows) -> dict[str, str]:
@@ -348,38 +362,3 @@ async def _ended_before(user: UserRows) -> dict[str, str]:
             if change["ended"] and not each.taken:
                 state.apply(ValueChange.of(change))
     return state.said_at
-
-
-async def _write_behaviour(user: UserRows, outcome: BatchOutcome, at: datetime) -> None:
-    """Learn from how the user wrote."""
-    said = outcome.witnesses.messages
-    letters = sum(len(message.content) for message in said)
-    seen = await in_thread_if_long(letters, behaviour.observe, said, outcome.time_zone)
-    if seen:
-        known = await preferences.read_preferences(user)
-        await preferences.write_preferences(user, behaviour.learn(known, seen, at))
-
-
-async def _write_summary(
-    user: UserRows, held: Claim, outcome: BatchOutcome, summary: HeldSummary
-) -> None:
-    """Merge the summary field by field; a conversation that was read always has one."""
-    if outcome.concluded is not None and outcome.concluded[0] == summary:
-        fields = outcome.concluded[1]
-    else:
-        fields = await conversation_summary.conclude(
-            summary, outcome.answer.summary, done_to=outcome.done_to
-        )
-    await conversation_summary.write(
-        user,
-        held.conversation,
-        fields,
-        held=summary,
-        done_to=outcome.done_to,
-        messages=outcome.witnesses.messages,
-        vectors=outcome.vectors,
-    )
-
-
-def _placed(stated: NewStatement, held: Claim) -> NewStatement:
-    return replace(stated, conversation_id=held.conversation, job_id=held.job_id)
