@@ -57,6 +57,17 @@ class ContentChanged(Exception):
     """The document has different content from what was prepared."""
 
 
+@dataclass(slots=True)
+class IngestionAttempt:
+    """An attempt of a job: its documents, how many are done, and what was spent since."""
+
+    held: Claim
+    wanted: Sequence[UUID]
+    result: Result
+    done: int
+    charges: list[Charge] = field(default_factory=list)
+
+
 @dataclass(eq=False)
 class Ingestion:
     """Runs the job. The database role is hitherto_write."""
@@ -86,43 +97,32 @@ class Ingestion:
             return
         wanted = [UUID(document_id) for document_id in held.params.get("document_ids", ())]
         result = Result.of(held.result).with_counts(_COUNTS)
-        done = held.done_to or 0
-        if done >= len(wanted):
+        run = IngestionAttempt(held, wanted, result, held.done_to or 0)
+        if run.done >= len(wanted):
             await self.database.run(
-                lambda connection: claims.finish(connection, held, result.stored(), done_to=done),
+                lambda connection: claims.finish(
+                    connection, held, result.stored(), done_to=run.done
+                ),
                 timeout=_READ_SECONDS,
             )
-        while done < len(wanted):
-            if done > (held.done_to or 0):
+        while run.done < len(wanted):
+            if run.done > (held.done_to or 0):
                 await self.budget.check(self.database, held.tenant_id, held.kind)
-            group = await self._prepare(held.scope, wanted[done:])
-            group, charges = await self._embed(group)
-            for prepared in group:
-                done += 1
-                result = await self._ingest(held, prepared, charges, result, done, len(wanted))
-                charges = []
+            group = await self._prepare(held.scope, wanted[run.done :])
+            for prepared in await self._embed(run, group):
+                await self._ingest(run, prepared)
 
-    async def _ingest(
-        self,
-        held: Claim,
-        prepared: PreparedDocument,
-        charges: list[Charge],
-        result: Result,
-        done: int,
-        total: int,
-    ) -> Result:
+    async def _ingest(self, run: IngestionAttempt, prepared: PreparedDocument) -> None:
         """Write one document, again if it changes meanwhile."""
         while True:
             try:
-                return await self._commit(
-                    held, prepared, charges, result, done_to=done, finished=done == total
-                )
+                run.result = await self._commit(run, prepared)
+                run.done, run.charges = run.done + 1, []
+                return
             except ContentChanged:
                 logger.info("a document changed during ingestion; processing it again")
-            ((prepared,), more) = await self._embed(
-                await self._prepare(held.scope, [prepared.document_id])
-            )
-            charges = charges + more
+            again = await self._prepare(run.held.scope, [prepared.document_id])
+            (prepared,) = await self._embed(run, again)
 
     async def _prepare(self, scope: Scope, document_ids: Sequence[UUID]) -> list[PreparedDocument]:
         """As many of the documents as make a good batch to embed; at least one."""
@@ -153,13 +153,12 @@ class Ingestion:
         return group
 
     async def _embed(
-        self, group: Sequence[PreparedDocument]
-    ) -> tuple[list[PreparedDocument], list[Charge]]:
+        self, run: IngestionAttempt, group: Sequence[PreparedDocument]
+    ) -> list[PreparedDocument]:
         """The group with vectors for its new chunks; during an outage they wait."""
         model = self.embedder.name
         places = [(i, position) for i, prepared in enumerate(group) for position in prepared.terms]
         vectors: list[dict[int, Vector]] = [{} for _ in group]
-        charges: list[Charge] = []
         for start in range(0, len(places), _TEXTS_AT_ONCE):
             if self.embedder.name != model:
                 # The rest is embedded with the new model by the back-fill.
@@ -177,24 +176,15 @@ class Ingestion:
                 continue
             for (i, at), (vector,) in batch.vectors.items():
                 vectors[i][at] = vector
-            charges.append(self.prices.embedding_charge(model, batch.calls, batch.tokens))
-        found = [
+            run.charges.append(self.prices.embedding_charge(model, batch.calls, batch.tokens))
+        return [
             replace(prepared, model=model, vectors=those)
             for prepared, those in zip(group, vectors, strict=True)
         ]
-        return found, charges
 
-    async def _commit(
-        self,
-        held: Claim,
-        prepared: PreparedDocument,
-        charges: list[Charge],
-        result: Result,
-        *,
-        done_to: int,
-        finished: bool,
-    ) -> Result:
+    async def _commit(self, run: IngestionAttempt, prepared: PreparedDocument) -> Result:
         """Write everything about one document, with the job's progress, in one transaction."""
+        held, charges, done_to = run.held, run.charges, run.done + 1
 
         async def write(user: UserRows) -> Result | None:
             # The job's row is not locked: a long document must not prevent the worker from renewing
@@ -205,9 +195,11 @@ class Ingestion:
                 raise CommittedBefore
             if not await may_continue(user, held, state, self.memory_enabled, learns=False):
                 return None
-            done = result.with_charges(charges).with_counts(await self._write(user, prepared))
-            await record(user, held, done, charges, done_to=done_to, finished=finished)
-            return done
+            counts = await self._write(user, prepared)
+            result = run.result.with_charges(charges).with_counts(counts)
+            finished = done_to == len(run.wanted)
+            await record(user, held, result, charges, done_to=done_to, finished=finished)
+            return result
 
         return await commit(self.database, held, write, seconds=_WRITE_SECONDS)
 
