@@ -55,32 +55,18 @@ def build_servicers(base: Base, work: BackgroundWork) -> list[Servicer]:
         base.keys,
         Screening(base.databases.write, base.settings.redact_secrets),
     )
+    maintenance = _maintenance(base, work, answering)
+    handlers = (
+        (extraction_service_pb2, extraction_service_pb2_grpc, _extraction(base, work, answering)),
+        (memory_service_pb2, memory_service_pb2_grpc, _memory(base, answering)),
+        (session_service_pb2, session_service_pb2_grpc, _sessions(base, answering)),
+        (maintenance_service_pb2, maintenance_service_pb2_grpc, maintenance),
+        (privacy_service_pb2, privacy_service_pb2_grpc, _privacy(base, work, answering)),
+    )
     return [
-        Servicer(
-            extraction_service_pb2.DESCRIPTOR.services_by_name["ExtractionService"],
-            _extraction(base, work, answering),
-            extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server,
-        ),
-        Servicer(
-            memory_service_pb2.DESCRIPTOR.services_by_name["MemoryService"],
-            _memory(base, answering),
-            memory_service_pb2_grpc.add_MemoryServiceServicer_to_server,
-        ),
-        Servicer(
-            session_service_pb2.DESCRIPTOR.services_by_name["SessionService"],
-            _sessions(base, answering),
-            session_service_pb2_grpc.add_SessionServiceServicer_to_server,
-        ),
-        Servicer(
-            maintenance_service_pb2.DESCRIPTOR.services_by_name["MaintenanceService"],
-            _maintenance(base, work, answering),
-            maintenance_service_pb2_grpc.add_MaintenanceServiceServicer_to_server,
-        ),
-        Servicer(
-            privacy_service_pb2.DESCRIPTOR.services_by_name["PrivacyService"],
-            _privacy(base, work, answering),
-            privacy_service_pb2_grpc.add_PrivacyServiceServicer_to_server,
-        ),
+        Servicer(service, made, getattr(grpc, f"add_{name}Servicer_to_server"))
+        for pb2, grpc, made in handlers
+        for name, service in pb2.DESCRIPTOR.services_by_name.items()
     ]
 
 
