@@ -114,10 +114,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         if not addresses.is_literal(host) and await addresses.resolves_privately(
             host, timeout=_RESOLVE_SECONDS
         ):
-            return (
-                "is the name of an address of this machine or of a private network (permitted "
-                "with HITHERTO_WEBHOOK_PRIVATE=true)"
-            )
+            return f"is the name of {addresses.OF_THIS_NETWORK}"
         return None
 
     async def ListWebhooks(

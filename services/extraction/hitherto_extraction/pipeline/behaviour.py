@@ -92,11 +92,10 @@ def learn(
 
 def shift(known: Iterable[Preference], step: float, at: datetime) -> list[Preference]:
     """The preferences used in a good or bad answer, with confidence changed by `step`."""
-    moved = [
-        replace(held, confidence=_clamped(held.confidence + step), updated_at=at) for held in known
-    ]
     return [
-        new for new, held in zip(moved, known, strict=True) if new.confidence != held.confidence
+        replace(held, confidence=confidence, updated_at=at)
+        for held in known
+        if (confidence := _clamped(held.confidence + step)) != held.confidence
     ]
 
 
@@ -105,12 +104,9 @@ def _after(held: Preference | None, key: Key, value: Any, at: datetime) -> Prefe
         return Preference(
             *key, value=value, confidence=FIRST_CONFIDENCE, observations=1, updated_at=at
         )
-    count = held.observations + 1
-    if held.value == value:
-        confidence = _clamped(held.confidence + STEP)
-        return replace(held, confidence=confidence, observations=count, updated_at=at)
-    confidence = _clamped(held.confidence - STEP)
-    if confidence > 0:
+    count, same = held.observations + 1, held.value == value
+    confidence = _clamped(held.confidence + (STEP if same else -STEP))
+    if same or confidence > 0:
         return replace(held, confidence=confidence, observations=count, updated_at=at)
     return Preference(*key, value, FIRST_CONFIDENCE, count, at)
 

@@ -12,8 +12,6 @@ from hitherto_shared.text.normalise import nfc
 
 MAX_STRUCT_BYTES = 64 * 1024
 MAX_STRUCT_DEPTH = 16
-_MAX_NUMBER = sys.float_info.max
-"""On the wire, every number is a finite double."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _PAIR = {"key", "value"}
 SOURCES = "source_message_ids"
@@ -37,12 +35,17 @@ def clean(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return text_of(value)
     if isinstance(value, int | float):
-        return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
+        return value if is_double(value) else None
     if isinstance(value, list):
         return [clean(item, depth + 1) for item in value]
     if isinstance(value, dict):
         return {text_of(key): clean(item, depth + 1) for key, item in value.items() if text_of(key)}
     return value
+
+
+def is_double(number: float) -> bool:
+    """Whether a number can be transmitted: on the wire every number is a finite double."""
+    return -sys.float_info.max <= number <= sys.float_info.max
 
 
 def without_pairs(value: Any) -> Any:

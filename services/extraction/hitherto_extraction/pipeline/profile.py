@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at
+from hitherto_extraction.pipeline.free_json import ABSENT, Path, is_double, put_at
 from hitherto_shared.models import Profile
 from hitherto_shared.text.normalise import fold, nfc, unusable_characters
 
@@ -281,7 +280,7 @@ def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return ABSENT if unusable_characters(value) else nfc(value).strip()
     if isinstance(value, int | float):
-        return value if _is_double(value) else ABSENT
+        return value if is_double(value) else ABSENT
     if depth > MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
         return ABSENT
     if isinstance(value, Mapping):
@@ -297,14 +296,6 @@ def _cleaned(value: Any, depth: int) -> Any:
 
 def _all_there(items: Iterable[Any]) -> bool:
     return all(item is not ABSENT for item in items)
-
-
-def _is_double(number: float) -> bool:
-    """Whether a number can be transmitted: on the wire every number is a finite double."""
-    try:
-        return math.isfinite(float(number))
-    except OverflowError:
-        return False
 
 
 def copied(value: Any) -> Any:

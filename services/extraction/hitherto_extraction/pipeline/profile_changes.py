@@ -34,7 +34,7 @@ from hitherto_extraction.pipeline.profile import (
 )
 from hitherto_extraction.pipeline.quotes import contains
 from hitherto_shared.identifiers import parse_uuid
-from hitherto_shared.models import Profile
+from hitherto_shared.models import Profile, SourceRef
 
 _ITEM = "#"
 """Stands between the path of a list and one of its items, in the path of a source."""
@@ -244,7 +244,9 @@ def learn(
     state = ProfileState(profile, dict(said_at))
     # What falls first: a value that the reply gives anew rests on its new words.
     state.drop_unsupported(plan.says, plan.successor_of)
-    stating = _Stating(plan)
+    stating = defaultdict[SourceRef, dict[UUID, None]](dict)
+    for memory_id, origin in plan.sources:
+        stating[origin][memory_id] = None
     said: list[tuple[ValueChange, Evidence]] = []
     named: list[tuple[ValueChange, str]] = []
     refused: list[Refused] = []
@@ -254,7 +256,7 @@ def learn(
         except ChangeRefused as refusal:
             refused.append(Refused.of(item.cited.item, refusal.reason))
             continue
-        source = _source(item, evidence, stating)
+        source = _source(item, evidence, plan.says, stating)
         change = ValueChange(item.path, item.value, item.ended, evidence.said_at, source)
         said.append((change, evidence))
         named.append((change, item.cited.item))
@@ -289,13 +291,22 @@ def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> E
     return found
 
 
-def _source(item: ProfileItem, evidence: Evidence, stating: _Stating) -> dict[str, Any]:
-    """Where a value comes from, as the profile stores it."""
+def _source(
+    item: ProfileItem,
+    evidence: Evidence,
+    says: Supports,
+    stating: Mapping[SourceRef, Collection[UUID]],
+) -> dict[str, Any]:
+    """Where a value comes from, as the profile stores it: with the memories that state it."""
     quoted = evidence.quoted
     assert quoted is not None
     texts = list(_texts(item.value))
     path = (OTHER_NAMES[item.path],) if item.path in OTHER_NAMES else item.path
-    rests = stating.memories_of(quoted, texts) if item.path[0] != "summary" else []
+    rests = [
+        memory_id
+        for memory_id in stating.get(quoted, ())
+        if item.path[0] != "summary" and any(_supports(says, memory_id, text) for text in texts)
+    ]
     return {
         "path": list(path),
         "conversation_id": quoted.conversation_id,
@@ -304,25 +315,6 @@ def _source(item: ProfileItem, evidence: Evidence, stating: _Stating) -> dict[st
         "memory_ids": [str(each) for each in rests],
         "quote": evidence.quote,
     }
-
-
-class _Stating:
-    """The memories that the messages of a reply state."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._says = plan.says
-        self._by_source = defaultdict[Any, dict[UUID, None]](dict)
-        for memory_id, source in plan.sources:
-            self._by_source[source][memory_id] = None
-
-    def memories_of(self, source: Any, values: Iterable[str]) -> list[UUID]:
-        """Those of a message that hold one of the values."""
-        wanted = list(values)
-        return [
-            memory_id
-            for memory_id in self._by_source[source]
-            if any(_supports(self._says, memory_id, value) for value in wanted)
-        ]
 
 
 def _supports(says: Supports, memory_id: UUID, value: Any, *, wholly: bool = True) -> bool:

@@ -15,6 +15,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 _MAX_URL = 2048
+OF_THIS_NETWORK = (
+    "an address of this machine or of a private network (permitted with "
+    "HITHERTO_WEBHOOK_PRIVATE=true)"
+)
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -49,10 +53,7 @@ def why_not(url: str, *, private: bool) -> str | None:
     if is_literal(host) and not _is_complete(host):
         return "must write an address in full, such as https://192.0.2.1/hitherto"
     if not private and is_literal(host) and not is_public(host):
-        return (
-            "is an address of this machine or of a private network (permitted with "
-            "HITHERTO_WEBHOOK_PRIVATE=true)"
-        )
+        return f"is {OF_THIS_NETWORK}"
     return None
 
 
