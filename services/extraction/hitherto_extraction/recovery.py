@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from hitherto_extraction.queue import waking
 from hitherto_shared.circuit_breaker import CircuitBreaker
@@ -38,16 +39,18 @@ Say = Callable[[str, bool], Awaitable[None]]
 """Sets the health of the named model: whether it answers."""
 
 
+@dataclass(eq=False)
 class Recovery:
-    """Watches the breakers of this process. The database role is hitherto_maintenance."""
+    """Watches the breakers of this process, which have the names above.
 
-    def __init__(
-        self, database: Database, breakers: Mapping[str, CircuitBreaker], say: Say
-    ) -> None:
-        """Watch `breakers`, by the names above."""
-        self._database = database
-        self._breakers = breakers
-        self._say = say
+    The database role is hitherto_maintenance.
+    """
+
+    database: Database
+    breakers: Mapping[str, CircuitBreaker]
+    say: Say
+
+    def __post_init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -56,8 +59,8 @@ class Recovery:
             "jobs that waited for a model or a budget look again",
             lambda connection: waking.wake_all(connection, reasons=waking.OF_THE_SETTINGS),
         )
-        for name, breaker in self._breakers.items():
-            await self._say(name, True)
+        for name, breaker in self.breakers.items():
+            await self.say(name, True)
             watch = self._watch(name, breaker)
             self._tasks.append(asyncio.create_task(watch, name=f"recovery-{name}"))
 
@@ -75,7 +78,7 @@ class Recovery:
             await breaker.changed()
             if not breaker.is_open():
                 continue
-            await self._say(name, False)
+            await self.say(name, False)
             while breaker.is_open():
                 await self._until_probe(breaker)
                 if breaker.is_open():
@@ -86,7 +89,7 @@ class Recovery:
                         ),
                     )
                     await self._change(breaker, _LOOK_SECONDS)
-            await self._say(name, True)
+            await self.say(name, True)
             await self._wake(
                 "the model answers; resumed the waiting jobs",
                 lambda connection: waking.wake_all(
@@ -107,5 +110,5 @@ class Recovery:
     async def _wake(self, what: str, wake: Callable[[Connection], Awaitable[int]]) -> None:
         # Otherwise they continue by themselves when they are due.
         with faults.Tolerated(logger, "cannot resume waiting jobs"):
-            if count := await self._database.run(wake, timeout=_SECONDS):
+            if count := await self.database.run(wake, timeout=_SECONDS):
                 logger.info("%s: %d", what, count)

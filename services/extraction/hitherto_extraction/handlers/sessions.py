@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
@@ -36,28 +37,28 @@ MAX_TYPE = 64
 MAX_DESCRIPTION_BYTES = 16 * 1024
 
 
+@dataclass(eq=False)
 class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
     """Implements SessionService with the role hitherto_write."""
 
-    def __init__(self, answering: Answering, rules: SessionRules) -> None:
-        self._answering = answering
-        self._rules = rules
+    answering: Answering
+    rules: SessionRules
 
     async def UpdateSession(
         self, request: pb.UpdateSessionRequest, context: Context
     ) -> pb.UpdateSessionResponse:
         """Replace the context or the recent items of a session."""
-        sent, request = request, await self._answering.screened(request, context)
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         session_id = _session_id(checks, request.session_id)
         update = SessionUpdate(
             _given(checks, "context", request, request.context),
             _recent_items(checks, request.recent_items),
         )
-        call = self._answering.admit(checks, user_id, sent)
-        made, token = await self._answering.change_user(
+        call = self.answering.admit(checks, user_id, sent)
+        made, token = await self.answering.change_user(
             call,
-            lambda user: update_session(user, session_id, update, self._rules),
+            lambda user: update_session(user, session_id, update, self.rules),
             lambda user, ids: read_session(user, ids[0]),
             context,
             ids=lambda session: [session.session_id],
@@ -73,7 +74,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         self, request: pb.AddPendingActionRequest, context: Context
     ) -> pb.AddPendingActionResponse:
         """Add an action that waits for the user's decision."""
-        sent, request = request, await self._answering.screened(request, context)
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         proposal = Proposal(
             _session_id(checks, request.session_id),
@@ -81,10 +82,10 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             checks.struct("params", request.params),
             checks.text("description", request.description, max_bytes=MAX_DESCRIPTION_BYTES),
         )
-        call = self._answering.admit(checks, user_id, sent)
+        call = self.answering.admit(checks, user_id, sent)
 
         async def change(user: UserRows) -> PendingAction:
-            return await add_action(user, proposal, memory_enabled=self._rules.memory_enabled)
+            return await add_action(user, proposal, memory_enabled=self.rules.memory_enabled)
 
         made, token = await self._act(call, change, context)
         return pb.AddPendingActionResponse(
@@ -97,7 +98,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         self, request: pb.ResolvePendingActionRequest, context: Context
     ) -> pb.ResolvePendingActionResponse:
         """Confirm, complete or reject an action."""
-        sent, request = request, await self._answering.screened(request, context)
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         decision = Decision(
             checks.identifier("session_id", request.session_id, required=False),
@@ -105,10 +106,10 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             _decided(checks, request.status),
             _given(checks, "result", request, request.result),
         )
-        call = self._answering.admit(checks, user_id, sent)
+        call = self.answering.admit(checks, user_id, sent)
 
         async def change(user: UserRows) -> PendingAction:
-            return await resolve_action(user, decision, memory_enabled=self._rules.memory_enabled)
+            return await resolve_action(user, decision, memory_enabled=self.rules.memory_enabled)
 
         made, token = await self._act(call, change, context)
         return pb.ResolvePendingActionResponse(
@@ -122,7 +123,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         context: Context,
     ) -> tuple[PendingAction, str]:
         """Change an action, once."""
-        return await self._answering.change_user(
+        return await self.answering.change_user(
             call,
             change,
             lambda user, ids: read_action(user, ids[0]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.queue.enqueueing import JobQueue
@@ -12,18 +13,17 @@ from hitherto_shared.database.user_rows import UserRows
 KIND = "consolidation"
 
 
+@dataclass(frozen=True, slots=True)
 class Crowding:
-    """Queues jobs for crowded tags. The connection's role is hitherto_write.
+    """Queues jobs for tags that more than `above` active memories of a user share.
 
     A tag that is still crowded after a consolidation is consolidated again when it has grown by
     `above` memories, or by the nightly run. Without this rule, every further memory of a large and
     varied tag would cost a model call.
     """
 
-    def __init__(self, queue: JobQueue, *, above: int) -> None:
-        """A tag is crowded if more than `above` active memories of a user share it."""
-        self._above = above
-        self._queue = queue
+    queue: JobQueue
+    above: int
 
     async def look(self, user: UserRows, tags: Iterable[str]) -> list[str]:
         """Queue a job for each of these tags that has become crowded; returns the tags.
@@ -34,9 +34,9 @@ class Crowding:
         wanted = sorted(set(tags))
         if not wanted:
             return []
-        crowded = await consolidation.newly_crowded(user, wanted, above=self._above)
+        crowded = await consolidation.newly_crowded(user, wanted, above=self.above)
         for tag in crowded:
-            await self._queue.enqueue_of(user, KIND, {"tag": tag})
+            await self.queue.enqueue_of(user, KIND, {"tag": tag})
         return crowded
 
 

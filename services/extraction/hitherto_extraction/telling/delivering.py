@@ -80,22 +80,17 @@ class DeliveryRules:
         return self.waits[attempts - 1] * (1 + _JITTER * random.random())
 
 
+@dataclass(eq=False)
 class DeliveryLoop:
     """Sends until it is stopped."""
 
-    def __init__(
-        self,
-        maintenance: Database,
-        write: Database,
-        sender: Sender,
-        secrets: WebhookSecrets,
-        rules: DeliveryRules,
-    ) -> None:
-        self._maintenance = maintenance
-        self._write = write
-        self._sender = sender
-        self._secrets = secrets
-        self._rules = rules
+    maintenance: Database
+    write: Database
+    sender: Sender
+    secrets: WebhookSecrets
+    rules: DeliveryRules
+
+    def __post_init__(self) -> None:
         self._news = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._sending: Counter[tuple[str, UUID]] = Counter()
@@ -121,7 +116,7 @@ class DeliveryLoop:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        await self._sender.close()
+        await self.sender.close()
 
     async def _run(self) -> None:
         while True:
@@ -160,11 +155,11 @@ class DeliveryLoop:
                 limit=limit,
                 of_each=_OF_EACH,
                 of_each_tenant=_OF_EACH_TENANT,
-                lease_seconds=self._rules.timeout + _LEASE_SECONDS,
+                lease_seconds=self.rules.timeout + _LEASE_SECONDS,
             )
             return [(receivers[each.tenant_id, each.webhook_id], each) for each in claimed]
 
-        return await self._maintenance.transact(work, timeout=_STATEMENT_SECONDS)
+        return await self.maintenance.transact(work, timeout=_STATEMENT_SECONDS)
 
     def _ended(self, to: tuple[str, UUID], task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -177,13 +172,13 @@ class DeliveryLoop:
         # What fails here is sent again when the lease has ended.
         with faults.Tolerated(logger, "a delivery is repeated later"):
             answer = await self._send(receiver, delivery)
-            await self._maintenance.transact(
+            await self.maintenance.transact(
                 lambda connection: self._settle(connection, delivery, answer),
                 timeout=_STATEMENT_SECONDS,
             )
 
     async def _send(self, receiver: OpenReceiver, delivery: ClaimedDelivery) -> ReceiverAnswer:
-        secret = self._secrets.open(receiver.secret_token, receiver.tenant_id, receiver.webhook_id)
+        secret = self.secrets.open(receiver.secret_token, receiver.tenant_id, receiver.webhook_id)
         if secret is None:
             return ReceiverAnswer(
                 0,
@@ -191,7 +186,7 @@ class DeliveryLoop:
                 "secret file: create the webhook anew",
             )
         body = await self._body(delivery, include_content=receiver.include_content)
-        return await self._sender.send(receiver.url, secret, str(delivery.delivery_id), body)
+        return await self.sender.send(receiver.url, secret, str(delivery.delivery_id), body)
 
     async def _body(self, delivery: ClaimedDelivery, *, include_content: bool) -> bytes:
         change = delivery.change
@@ -217,7 +212,7 @@ class DeliveryLoop:
         async def read(connection: Connection) -> memory_pb2.Memory | None:
             user = connection.of(scope)
             state = await users.read_user(user)
-            if users.why_not_storing(state, self._rules.memory_enabled) is not None:
+            if users.why_not_storing(state, self.rules.memory_enabled) is not None:
                 return None
             # No key is at hand here, so that nothing sealed leaves the installation.
             with suppress(KeyUnavailable):
@@ -227,7 +222,7 @@ class DeliveryLoop:
             return None
 
         with acting_for(scope.tenant_id):
-            return await self._write.run(read, timeout=_STATEMENT_SECONDS, repeatable=True)
+            return await self.write.run(read, timeout=_STATEMENT_SECONDS, repeatable=True)
 
     async def _settle(
         self, connection: Connection, delivery: ClaimedDelivery, answer: ReceiverAnswer
@@ -237,7 +232,7 @@ class DeliveryLoop:
             await deliveries.settle_delivered(connection, delivery, status=answer.status)
             await webhooks.note_success(connection, tenant_id, webhook_id)
             return
-        wait = None if answer.gone else self._rules.wait(delivery.attempts)
+        wait = None if answer.gone else self.rules.wait(delivery.attempts)
         held = await deliveries.settle_failed(
             connection, delivery, status=answer.status, error=answer.error, wait_seconds=wait
         )
@@ -249,8 +244,8 @@ class DeliveryLoop:
             webhook_id,
             died=wait is None,
             gone=answer.gone,
-            rest_seconds=self._rules.waits[0],
-            most_dead=self._rules.most_dead,
+            rest_seconds=self.rules.waits[0],
+            most_dead=self.rules.most_dead,
         )
         if disabled:
             logger.warning(

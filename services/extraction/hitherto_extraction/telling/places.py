@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from hitherto_extraction.storage import changes, deliveries, webhooks
 from hitherto_extraction.storage.deliveries import NewDelivery
@@ -25,19 +26,18 @@ _SECONDS = 10.0
 _KEPT_AT_ONCE = 1_000
 
 
+@dataclass(eq=False)
 class PlacingLoop:
-    """Runs in every process; one at a time gives places. The role is hitherto_maintenance."""
+    """Runs in every process; one at a time gives places. The role is hitherto_maintenance.
 
-    def __init__(self, database: Database, signals: Signals, due: Callable[[], None]) -> None:
-        """Not started yet.
+    `signals` are those of jobs, whose end often is a change. `due` is called when there are new
+    deliveries.
+    """
 
-        `signals` are those of jobs, whose end often is a change. `due` is called when there are new
-        deliveries.
-        """
-        self._database = database
-        self._signals = signals
-        self._due = due
-        self._task: asyncio.Task[None] | None = None
+    database: Database
+    signals: Signals
+    due: Callable[[], None]
+    _task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start in the background."""
@@ -52,7 +52,7 @@ class PlacingLoop:
             self._task = None
 
     async def _run(self) -> None:
-        with self._signals.watching() as news:
+        with self.signals.watching() as news:
             while True:
                 with faults.Tolerated(logger, "changes are told later"):
                     while await self._round():
@@ -62,11 +62,11 @@ class PlacingLoop:
 
     async def _round(self) -> bool:
         """Place what has been committed; whether there may be more."""
-        if not await self._database.run(changes.any_waiting, timeout=_SECONDS, repeatable=True):
+        if not await self.database.run(changes.any_waiting, timeout=_SECONDS, repeatable=True):
             return False
-        placed, delivered = await self._database.transact(_place, timeout=_SECONDS)
+        placed, delivered = await self.database.transact(_place, timeout=_SECONDS)
         if delivered:
-            self._due()
+            self.due()
         return placed == _AT_ONCE
 
 
