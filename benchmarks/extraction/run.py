@@ -214,7 +214,7 @@ def _spent_on(
     usage = result.usage
     read, written = usage.input_tokens, usage.output_tokens
     if estimated := not usage.llm_calls:
-        prompt = build_prompt(_batch(row), temperature=0.0, max_tokens=1)
+        prompt = build_prompt(_batch(row))
         asked = (prompt.system, prompt.user, json.dumps(prompt.schema))
         read = sum(map(estimate_tokens, asked))
         answer = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,16 @@ Refuses = Callable[[dict[str, Any]], bool]
 
 
 def prompt() -> Prompt:
-    return build_prompt(HARMLESS, temperature=0.3, max_tokens=300)
+    return build_prompt(HARMLESS)
+
+
+def poisoned() -> Prompt:
+    """A prompt that a server may tell from others."""
+    return replace(prompt(), user=f"{prompt().user} Goodbye.")
+
+
+def is_poisoned(body: Mapping[str, Any]) -> bool:
+    return "Goodbye." in str(body["messages"])
 
 
 def has_schema(body: dict[str, Any]) -> bool:
@@ -101,7 +110,7 @@ def refusing(status: int, words: str, refuses: Refuses) -> Callable[[ChatRequest
 @asynccontextmanager
 async def guarded(server: ScriptedModel) -> AsyncIterator[GuardedChatModel]:
     model = GuardedChatModel(
-        OpenAIChatModel(model="m", server=ModelServer(server.base_url)),
+        OpenAIChatModel(model="m", server=ModelServer(server.base_url), max_tokens=300),
         CircuitBreaker("the language model"),
         prompt(),
     )
@@ -200,8 +209,8 @@ async def test_row_81_nothing_is_given_up_for_a_server_that_recovers(status: int
 
 @pytest.mark.parametrize("status", [404, 501])
 async def test_a_prompt_that_alone_is_not_found_is_refused(status: int) -> None:
-    poison = build_prompt(HARMLESS, temperature=0.3, max_tokens=301)
-    refuses: Refuses = lambda body: body["max_tokens"] == 301  # noqa: E731
+    poison = poisoned()
+    refuses: Refuses = is_poisoned
     async with ScriptedModel(refusing(status, "no", refuses)) as server, guarded(server) as chat:
         with pytest.raises(ModelRefused):
             await chat.complete(poison)
@@ -210,11 +219,11 @@ async def test_a_prompt_that_alone_is_not_found_is_refused(status: int) -> None:
 
 @pytest.mark.parametrize("others", [0, 3])
 async def test_a_prompt_that_the_server_fails_on_alone_is_refused(others: int) -> None:
-    poison = replace(prompt(), user=f"{prompt().user} Goodbye.", max_tokens=301)
+    poison = poisoned()
 
     def script(request: ChatRequest) -> Outcome:
-        poisoned = request.body["max_tokens"] == 301
-        return StatusFault(500, message="panic") if poisoned else empty_script(request)
+        fails = is_poisoned(request.body)
+        return StatusFault(500, message="panic") if fails else empty_script(request)
 
     async with ScriptedModel(script) as server, guarded(server) as chat:
         for _ in range(3):
@@ -265,8 +274,8 @@ async def test_row_81_words_that_a_refusal_only_quotes_change_nothing(kind: str)
 @pytest.mark.parametrize("status", [429, 413, 500])
 async def test_row_27_a_request_that_is_too_large_is_no_outage(status: int) -> None:
     words = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000."
-    large = build_prompt(HARMLESS, temperature=0.3, max_tokens=301)
-    refuses: Refuses = lambda body: body["max_tokens"] == 301  # noqa: E731
+    large = poisoned()
+    refuses: Refuses = is_poisoned
     async with (
         ScriptedModel(refusing(status, words, refuses)) as server,
         guarded(server) as chat,
@@ -396,8 +405,7 @@ async def test_a_prompt_that_was_cut_silently_is_told(
     tokens: int, unread: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = "I have bought a canoe. " * 1_000
-    asked = build_prompt(HARMLESS, temperature=0.3, max_tokens=300)
-    asked = replace(asked, user=said)
+    asked = replace(prompt(), user=said)
     async with ScriptedModel(counted(tokens)) as server, guarded(server) as chat:
         for _ in range(2):
             assert (await chat.complete(asked)).unread == unread

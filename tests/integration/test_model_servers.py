@@ -297,7 +297,7 @@ def prompt(lines: int = 1, words: int = 1) -> Prompt:
         for moment in (HARMLESS.messages[0].created_at,)
     ]
     batch = Batch(profile={}, summary=None, memories=(), messages=said)
-    return build_prompt(batch, temperature=0.3, max_tokens=4000)
+    return build_prompt(batch)
 
 
 @pytest.mark.parametrize("title", SERVERS)

@@ -183,12 +183,16 @@ async def _chat(settings: ExtractionSettings) -> AsyncIterator[Diagnosis]:
     server = settings.chat_server
     try:
         model = OpenAIChatModel(
-            model=settings.extraction_model, server=server, timeout=settings.model_timeout_seconds
+            model=settings.extraction_model,
+            server=server,
+            timeout=settings.model_timeout_seconds,
+            temperature=settings.extraction_temperature,
+            max_tokens=settings.extraction_max_tokens,
         )
     except ValueError as error:
         yield Diagnosis("chat", "fault", str(error), _PAGE)
         return
-    asked = _question(settings)
+    asked = _question()
     guarded = GuardedChatModel(
         model, CircuitBreaker("the language model"), asked, url_setting=server.url_setting
     )
@@ -250,15 +254,10 @@ async def _twice(ask: Callable[[], Awaitable[Reply]]) -> Reply:
     return await ask()
 
 
-def _question(settings: ExtractionSettings) -> Prompt:
+def _question() -> Prompt:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     said = PromptMessage("m1", "user", "", "I live in Porto and keep bees.", moment)
-    batch = replace(HARMLESS, messages=(said,))
-    return build_prompt(
-        batch,
-        temperature=settings.extraction_temperature,
-        max_tokens=settings.extraction_max_tokens,
-    )
+    return build_prompt(replace(HARMLESS, messages=(said,)))
 
 
 async def _embedding(settings: ExtractionSettings, embedder: Embedder) -> AsyncIterator[Diagnosis]:

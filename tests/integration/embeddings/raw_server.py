@@ -24,7 +24,7 @@ KEY = "sk-test-0123456789"
 PASSWORD = "pass-9876543210"
 USER_TEXT = "my very private sentence"
 DIMENSIONS = 8
-PROMPT = build_prompt(HARMLESS, temperature=0.3, max_tokens=300)
+PROMPT = build_prompt(HARMLESS)
 BOUND = 120
 """Seconds that only keep a broken test from hanging the run."""
 

@@ -122,9 +122,7 @@ class Stage:
             OfflineEmbedder(),
             Commit(write, memory_enabled=True, dedupe_threshold=lambda: 1.0),
             load_prices(None),
-            ExtractionRules(
-                batch_tokens=batch_tokens, prompt_memories=10, temperature=0.3, max_tokens=1000
-            ),
+            ExtractionRules(batch_tokens=batch_tokens, prompt_memories=10),
             FailedAttempts(write, load_prices(None), REPLIES),
             Budget(budget),
         )

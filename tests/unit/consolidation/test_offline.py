@@ -60,7 +60,7 @@ async def test_its_answer_passes_every_check_a_models_answer_has_to_pass() -> No
         "The user prefers short answers.",
     ]
     group = [member(n, each) for n, each in enumerate(said, 1)]
-    prompt = build_prompt(group, UTC, temperature=0.3, max_tokens=500)
+    prompt = build_prompt(group, UTC)
     completion = await OfflineExtractor().complete(prompt)
     again = await OfflineExtractor().complete(prompt)
     assert completion == again

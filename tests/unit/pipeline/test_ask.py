@@ -60,7 +60,7 @@ class Answers(ChatModel):
 def prompt(messages: int = 2) -> Prompt:
     said = [PromptMessage(f"m{n}", "user", "", "hi", NOON) for n in range(1, messages + 1)]
     batch = Batch(profile={}, summary=None, memories=[], messages=said)
-    return build_prompt(batch, temperature=0.3, max_tokens=100)
+    return build_prompt(batch)
 
 
 GARBAGE = {name: text for name, text in CONTENT_FAULTS.items() if name != "truncated_json"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from uuid import UUID
 
@@ -67,9 +67,6 @@ class MergeModel:
     chat: ChatModel
     embedder: Embedder
     prices: Prices
-    _: KW_ONLY
-    temperature: float
-    max_tokens: int
 
     async def ask(
         self, group: Group, background: Background, wasted: Sequence[Completion]
@@ -80,13 +77,7 @@ class MergeModel:
             TooMuch: The reply was cut off; ask about fewer memories.
             ModelError: There was no usable answer.
         """
-        prompt = await in_thread(
-            build_prompt,
-            group,
-            background.zone,
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-        )
+        prompt = await in_thread(build_prompt, group, background.zone)
         reply = await ask_for(
             self.chat,
             prompt,
@@ -97,21 +88,18 @@ class MergeModel:
         accepted = await in_thread(
             accept, reply.answer, apart=background.apart, zone=background.zone
         )
-        merges = [
-            replace(each, words=source_words(background.words, each.originals))
-            for each in accepted.items
-        ]
+        words = [source_words(background.words, each.originals) for each in accepted.items]
         model = self.embedder.name
-        # What stands in the merges, in one call.
-        texts = (text for each in merges for text in (each.content, each.words) if text)
+        texts = [*(each.content for each in accepted.items), *filter(None, words)]
         made = await embed_or_leave(self.embedder, texts)
         merges = [
             replace(
                 each,
+                words=said,
                 content_vector=made.vector_of(each.content),
-                words_vector=made.vector_of(each.words),
+                words_vector=made.vector_of(said),
             )
-            for each in merges
+            for each, said in zip(accepted.items, words, strict=True)
         ]
         charges = [
             *self.prices.wasted("consolidation", wasted),
@@ -122,7 +110,7 @@ class MergeModel:
         return MergeProposals(replace(accepted, items=merges), charges, reply.model, model)
 
 
-def build_prompt(group: Group, zone: tzinfo, *, temperature: float, max_tokens: int) -> Prompt:
+def build_prompt(group: Group, zone: tzinfo) -> Prompt:
     """The prompt for a group, whose members are `e1`, `e2`… in their order, with days of `zone`."""
     memories = [
         PromptMemory(name, each.type, each.content, each.valid_from, each.tags)
@@ -133,7 +121,5 @@ def build_prompt(group: Group, zone: tzinfo, *, temperature: float, max_tokens: 
         user="\n".join(["MEMORIES:", *(memory_line(each, zone) for each in memories)]),
         batch=Batch(profile={}, summary=None, memories=memories, messages=[]),
         schema=_SCHEMA,
-        temperature=temperature,
-        max_tokens=max_tokens,
         task=CONSOLIDATION,
     )

@@ -28,8 +28,6 @@ class ExtractionRules:
 
     batch_tokens: int
     prompt_memories: int
-    temperature: float
-    max_tokens: int
     message_vectors: bool = True
 
 
@@ -116,9 +114,7 @@ async def read_prompt(
     )
     letters = sum(len(message.content) for message in messages.values())
     letters += sum(len(known.content) for known in local_memories.values())
-    prompt = await in_thread_if_long(
-        letters, build_prompt, data, temperature=rules.temperature, max_tokens=rules.max_tokens
-    )
+    prompt = await in_thread_if_long(letters, build_prompt, data)
     return ExtractionPrompt(
         prompt,
         {key: known.memory_id for key, known in local_memories.items()},

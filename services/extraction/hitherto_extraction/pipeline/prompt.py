@@ -41,16 +41,9 @@ def load_prompt(version: str) -> tuple[str, Mapping[str, Any]]:
 _SYSTEM, _SCHEMA = load_prompt(VERSION)
 
 
-def build_prompt(batch: Batch, *, temperature: float, max_tokens: int) -> Prompt:
+def build_prompt(batch: Batch) -> Prompt:
     """The prompt for `batch`."""
-    return Prompt(
-        system=_SYSTEM,
-        user=_user_message(batch),
-        batch=batch,
-        schema=_SCHEMA,
-        temperature=temperature,
-        max_tokens=max_tokens,
-    )
+    return Prompt(_SYSTEM, _user_message(batch), batch, _SCHEMA)
 
 
 def _user_message(batch: Batch) -> str:

@@ -36,19 +36,17 @@ class Dialect:
     temperature: bool = True
     system: bool = True  # whether the instructions are a message of their own
 
-    def body(self, model: str, prompt: Prompt) -> dict[str, Any]:
+    def body(
+        self, model: str, prompt: Prompt, *, temperature: float, max_tokens: int
+    ) -> dict[str, Any]:
         """The request for a prompt."""
         system, user = _sendable(prompt.system), _sendable(prompt.user)
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         if not self.system:
             messages = [{"role": "user", "content": f"{system}\n\n{user}"}]
-        body: dict[str, Any] = {
-            "model": model,
-            "messages": messages,
-            self.token_limit: prompt.max_tokens,
-        }
+        body: dict[str, Any] = {"model": model, "messages": messages, self.token_limit: max_tokens}
         if self.temperature:
-            body["temperature"] = prompt.temperature
+            body["temperature"] = temperature
         schema = dict(prompt.schema) if self.bounds else _without_bounds(prompt.schema)
         if self.response_format == "json_schema":
             named = {"name": prompt.task, "strict": False, "schema": schema}

@@ -53,7 +53,13 @@ class OpenAIChatModel:
     extractor = "openai"
 
     def __init__(
-        self, *, model: str, server: ModelServer, timeout: float = DEFAULT_TIMEOUT
+        self,
+        *,
+        model: str,
+        server: ModelServer,
+        timeout: float = DEFAULT_TIMEOUT,
+        temperature: float = 0.3,
+        max_tokens: int = 4000,
     ) -> None:
         from hitherto_extraction.provider.openai_client import ChatServer  # noqa: PLC0415
 
@@ -62,6 +68,8 @@ class OpenAIChatModel:
         self.model = model
         self.server = server
         self._http = ChatServer(server, timeout=timeout)
+        self._temperature = temperature
+        self._max_tokens = max_tokens
         self._dialect = Dialect()
         self._room = 1
         self._warned = False
@@ -72,11 +80,11 @@ class OpenAIChatModel:
         An answer without text is a `Completion` with empty text. The errors are those of
         `ChatModel.complete`.
         """
-        first = await self._asked(_enlarged(prompt, self._room), self._dialect)
+        first = await self._asked(prompt, self._dialect, self._room)
         if self._room > 1 or not (first.truncated and only_reasons(first.text)):
             return first
         try:
-            second = await self._asked(_enlarged(prompt, _MORE_ROOM), self._dialect)
+            second = await self._asked(prompt, self._dialect, _MORE_ROOM)
         except ModelRefused:
             return first
         if not (second.truncated and only_reasons(second.text)):
@@ -120,16 +128,23 @@ class OpenAIChatModel:
         """Release connections."""
         await self._http.close()
 
-    async def _asked(self, prompt: Prompt, dialect: Dialect) -> Completion:
+    async def _asked(self, prompt: Prompt, dialect: Dialect, room: int = 1) -> Completion:
+        """The answer to a prompt, which may have so many times the usual tokens."""
         with metrics.measured_model_call("chat", self.model) as call:
-            return await self._ask(prompt, dialect, call)
+            return await self._ask(prompt, dialect, room * self._max_tokens, call)
 
-    async def _ask(self, prompt: Prompt, dialect: Dialect, call: metrics.ModelCall) -> Completion:
+    async def _ask(
+        self, prompt: Prompt, dialect: Dialect, max_tokens: int, call: metrics.ModelCall
+    ) -> Completion:
         calls = 0
         while True:
             calls += 1
             try:
-                reply = await self._http.post(dialect.body(self.model, prompt))
+                reply = await self._http.post(
+                    dialect.body(
+                        self.model, prompt, temperature=self._temperature, max_tokens=max_tokens
+                    )
+                )
             except RequestRejected as refusal:
                 simpler = dialect.after(refusal)
                 if simpler is None:
@@ -209,10 +224,6 @@ class OpenAIChatModel:
                 "HITHERTO_PROMPT_MEMORIES", read, size // (_BYTES_OF_A_TOKEN // 2)
             )  # fmt: skip
         return True
-
-
-def _enlarged(prompt: Prompt, room: int) -> Prompt:
-    return prompt if room == 1 else replace(prompt, max_tokens=room * prompt.max_tokens)
 
 
 def _of_the_text(refusal: RequestRejected) -> ModelRefused | None:

@@ -66,8 +66,6 @@ class Prompt:
     user: str
     batch: Batch
     schema: Mapping[str, Any]
-    temperature: float = 0.3
-    max_tokens: int = 4000
     task: str = EXTRACTION
 
 

@@ -101,8 +101,6 @@ class Reconciliation:
     reconciling: Reconciling
     memory_enabled: bool
     threshold: Callable[[], float]
-    temperature: float
-    max_tokens: int
     daily_changes: int = DAILY_CHANGES
 
     async def run(self, held: Claim) -> None:
@@ -172,7 +170,7 @@ class Reconciliation:
 
     async def _ask(self, run: _Attempt, shown: Shown) -> Proposals | None:
         """What the model proposes; None if it is to be asked again, with less."""
-        prompt = build_prompt(shown, temperature=self.temperature, max_tokens=self.max_tokens)
+        prompt = build_prompt(shown)
         names = list(shown.local)
         try:
             reply = await ask_for(

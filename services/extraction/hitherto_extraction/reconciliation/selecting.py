@@ -182,7 +182,7 @@ def _chosen(
     return within(found[:MAX_LINES], MAX_TOKENS)
 
 
-def build_prompt(shown: Shown, *, temperature: float, max_tokens: int) -> Prompt:
+def build_prompt(shown: Shown) -> Prompt:
     """The prompt about what is shown."""
     names = {each.memory_id: name for name, each in shown.local.items()}
     memories = [_in_prompt(name, each, shown, names) for name, each in shown.local.items()]
@@ -200,8 +200,6 @@ def build_prompt(shown: Shown, *, temperature: float, max_tokens: int) -> Prompt
         ),
         batch=Batch(profile={}, summary=None, memories=memories, messages=[]),
         schema=_SCHEMA,
-        temperature=temperature,
-        max_tokens=max_tokens,
         task=RECONCILIATION,
     )
 

@@ -161,13 +161,11 @@ def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
             model=settings.extraction_model,
             server=settings.chat_server,
             timeout=settings.model_timeout_seconds,
-        ),
-        breaker,
-        build_prompt(
-            HARMLESS,
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
         ),
+        breaker,
+        build_prompt(HARMLESS),
         url_setting=settings.chat_server.url_setting,
     )
 

@@ -159,8 +159,6 @@ def _reconciliation(base: Base) -> Reconciliation:
         reconciling=reconciling(base),
         memory_enabled=settings.memory_enabled,
         threshold=base.dedupe_threshold,
-        temperature=settings.extraction_temperature,
-        max_tokens=settings.extraction_max_tokens,
         daily_changes=settings.daily_changes,
     )
 
@@ -192,8 +190,6 @@ def _extraction(base: Base, commit: Commit) -> Extraction:
         ExtractionRules(
             batch_tokens=settings.batch_tokens,
             prompt_memories=settings.prompt_memories,
-            temperature=settings.extraction_temperature,
-            max_tokens=settings.extraction_max_tokens,
             message_vectors=settings.message_vectors,
         ),
         base.account,
@@ -209,13 +205,7 @@ def _consolidation(base: Base) -> Consolidation:
     return Consolidation(
         base.databases.maintenance,
         base.databases.write,
-        MergeModel(
-            base.chat,
-            base.embedder,
-            base.prices,
-            temperature=settings.extraction_temperature,
-            max_tokens=settings.extraction_max_tokens,
-        ),
+        MergeModel(base.chat, base.embedder, base.prices),
         base.account,
         base.budget,
         threshold=base.dedupe_threshold,
