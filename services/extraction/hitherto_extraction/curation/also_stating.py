@@ -44,22 +44,28 @@ class Words:
     old: str
     new: str = ""
 
+    @property
+    def gone(self) -> set[str]:
+        """The terms of the old words that the new ones lack."""
+        return _terms(self.old) - _terms(self.new)
+
     def are_in(self, text: str) -> bool:
         """Whether a text shares most of its words with the old ones, and none with the new only."""
-        terms, old = set(content_terms(text)), set(content_terms(self.old))
-        new = set(content_terms(self.new))
-        stake = old - new if self.new else old
-        return (
-            bool(terms & stake) and not terms & (new - old) and 2 * len(terms & old) >= len(terms)
-        )
+        terms, old, new = _terms(text), _terms(self.old), _terms(self.new)
+        most = 2 * len(terms & old) >= len(terms)
+        return most and bool(terms & (old - new)) and not terms & (new - old)
 
     def say_all_of(self, text: str) -> bool:
         """Whether a text says nothing beyond the old words."""
-        return bool(text) and not set(content_terms(text)) - set(content_terms(self.old))
+        return bool(text) and not _terms(text) - _terms(self.old)
 
     def hold(self, value: str) -> bool:
         """Whether the old words hold a value, and the new ones do not."""
         return contains(self.old, value) and not (self.new and contains(self.new, value))
+
+
+def _terms(text: str) -> set[str]:
+    return set(content_terms(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +145,10 @@ def _sorted_out(
 
 def _stated_values(profile: Profile, words: Words) -> list[ProfileValue]:
     found = [value for value in _values(profile) if words.hold(value.text)]
-    if profile.summary and _repeats(profile.summary, words):
+    # A summary states them if it holds all that is no longer true.
+    if profile.summary and words.gone and words.gone <= _terms(profile.summary):
         found.append(ProfileValue(_SUMMARY, profile.summary))
     return found
-
-
-def _repeats(summary: str, words: Words) -> bool:
-    """Whether a summary holds all that is no longer true."""
-    terms, old = set(content_terms(summary)), set(content_terms(words.old))
-    stake = old - set(content_terms(words.new)) if words.new else old
-    return bool(stake) and stake <= terms
 
 
 def _values(profile: Profile) -> Iterator[ProfileValue]:
@@ -179,8 +179,6 @@ async def _said_in(user: UserRows, memory: Memory, words: Words) -> dict[str, st
             continue
         known = await conversations.find_known(user, source.conversation_id, [source.message_id])
         for message in known.values():
-            if set(content_terms(message.content)) & (
-                set(content_terms(words.old)) - set(content_terms(words.new))
-            ):
+            if _terms(message.content) & words.gone:
                 found[source.conversation_id] = message.content[:_EXCERPT]
     return found
