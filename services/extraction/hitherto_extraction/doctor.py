@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
-from hitherto_extraction.prices import load_prices
+from hitherto_extraction.prices import prices_for
 from hitherto_extraction.provider.guarded import GuardedChatModel
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import Prompt, PromptMessage
@@ -122,12 +122,7 @@ def _settings(settings: ExtractionSettings) -> Iterator[Diagnosis]:
         for told in expired_certificates(settings):
             yield Diagnosis("certificate", "fault", told, "renew it and restart the service")
     try:
-        asks = settings.chosen_extractor == "openai"
-        prices = load_prices(settings.prices_file)
-        if settings.daily_budget_usd > 0 and asks:
-            prices.require(settings.extraction_model, "MEMORY_EXTRACTION_MODEL")
-        if settings.daily_budget_usd > 0 and settings.chosen_embedder == "openai":
-            prices.require(settings.embedding_model, "EMBEDDING_MODEL")
+        prices_for(settings)
     except (ValueError, OSError) as error:
         yield Diagnosis("settings", "fault", str(error), "see HITHERTO_PRICES_FILE")
         return
