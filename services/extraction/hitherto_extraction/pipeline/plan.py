@@ -38,7 +38,7 @@ def make_plan(situation: Situation) -> Plan:
     draft = Draft(situation)
     for item in situation.answer.new:
         end_if_given_up()
-        _Statement(draft, item).add()
+        _StatedItem(draft, item).add()
     _change(draft)
     draft.plan.stated = draft.stated_by
     draft.plan.after = {
@@ -93,7 +93,7 @@ def _change(draft: Draft) -> None:
         closures.close(draft, ending, why)
 
 
-class _Statement:
+class _StatedItem:
     """A new statement of a reply, and whether it is a new or a known memory."""
 
     def __init__(self, draft: Draft, item: NewItem) -> None:
