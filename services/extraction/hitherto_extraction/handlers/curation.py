@@ -72,16 +72,17 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         wanted = self._read(screened, request, "SaveMemory")
         paid = self.vectors
         # Half of the remaining time, so that a statement without a vector can still be written.
-        made = await paid.embed(
-            [(wanted.call.scope, wanted.statement.item.content)],
+        content = wanted.statement.item.content
+        made, charges = await paid.embed(
+            [(wanted.call.scope, content)],
             SAVING,
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
         try:
-            vectors = vectors_of(made.model, made.vectors[0])
+            vectors = vectors_of(made.model, made.vector_of(content))
             saved, token = await self._store(wanted, vectors, context, tell_near=True)
         finally:
-            await paid.settle(SAVING, made.charges)
+            await paid.settle(SAVING, charges)
         return pb.SaveMemoryResponse(
             memory=memory_message(saved.memory),
             deduplicated=saved.deduplicated,
@@ -116,7 +117,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         async def embed(batch: Sequence[SaveRequest | HithertoError]) -> list[Vectors | None]:
             # Everything embedded before is stored by now, and its users are known.
             await settle()
-            made = await paid.embed(
+            made, charges = await paid.embed(
                 [
                     (each.call.scope, each.statement.item.content)
                     for each in batch
@@ -125,10 +126,11 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
                 IMPORT,
                 seconds=seconds_left(context, _EMBEDDING_SECONDS),
             )
-            unpaid.update(made.charges)
-            vectors = iter(made.vectors)
+            unpaid.update(charges)
             return [
-                vectors_of(made.model, next(vectors)) if isinstance(each, SaveRequest) else None
+                vectors_of(made.model, made.vector_of(each.statement.item.content))
+                if isinstance(each, SaveRequest)
+                else None
                 for each in batch
             ]
 
@@ -155,12 +157,12 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         correction = read_correction(checks, request)
         call = self.answering.admit(checks, user_id, sent)
         paid, content = self.vectors, correcting.new_content(correction)
-        made = await paid.embed(
+        made, charges = await paid.embed(
             [] if content is None else [(call.scope, content)],
             CORRECTION,
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
-        found = made.vectors[0] if made.vectors else None
+        found = None if content is None else made.vector_of(content)
         vector = None if found is None else (made.model, found)
 
         async def change(user: UserRows) -> Carried:
@@ -178,7 +180,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         try:
             carried, token = await self._carry(call, change, context)
         finally:
-            await paid.settle(CORRECTION, made.charges)
+            await paid.settle(CORRECTION, charges)
         return pb.UpdateMemoryResponse(**_carried(carried, token))
 
     async def ForgetMemory(

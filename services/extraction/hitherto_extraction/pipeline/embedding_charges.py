@@ -20,7 +20,7 @@ from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.storage import ledger, usage
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.curation")
@@ -66,18 +66,6 @@ async def affords(connection: Connection, budget: Budget, tenant_id: str, kind: 
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """The vectors of some texts, None where there is none yet, and their cost per user.
-
-    `model` is the name of the model that computed them.
-    """
-
-    model: str
-    vectors: Sequence[Vector | None]
-    charges: Mapping[Scope, Charge]
-
-
 @dataclass(eq=False)
 class ChargedEmbedder:
     """Computes them. The database role is hitherto_write."""
@@ -89,22 +77,18 @@ class ChargedEmbedder:
 
     async def embed(
         self, texts: Sequence[tuple[Scope, str]], kind: str, *, seconds: float
-    ) -> Embedded:
-        """The vectors of texts of one tenant, in one call before their transactions.
+    ) -> tuple[EmbeddedBatch[str], dict[Scope, Charge]]:
+        """The vectors of texts of one tenant, in one call before their transactions, and its cost.
 
         There are none after `seconds`, or if there is no budget for them.
         """
-        # Its present name: the active model may change during the call.
-        model = self.embedder.name
-        without = Embedded(model, [None] * len(texts), {})
         if not texts or not await self._may_embed(texts[0][0].tenant_id, kind):
-            return without
+            return EmbeddedBatch(self.embedder.name), {}
         made = await embed_or_leave(self.embedder, (text for _, text in texts), timeout=seconds)
         sizes: Counter[Scope] = Counter()
         for scope, text in texts:
             sizes[scope] += len(text)
-        charges = shared_out(made, sizes, model, self.prices) if made.calls else {}
-        return Embedded(model, [made.vector_of(text) for _, text in texts], charges)
+        return made, shared_out(made, sizes, made.model, self.prices) if made.calls else {}
 
     async def _may_embed(self, tenant_id: str, kind: str) -> bool:
         if self.embedder.offline or not self.budget.limits(kind):
