@@ -50,14 +50,6 @@ class SessionRules:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionUpdate:
-    """The new working memory of a session; None changes nothing."""
-
-    context: Mapping[str, Any] | None
-    recent_items: Sequence[Mapping[str, Any]] | None
-
-
-@dataclass(frozen=True, slots=True)
 class SessionState:
     """The state of a session in the reply of UpdateSession."""
 
@@ -67,18 +59,22 @@ class SessionState:
 
 
 async def update_session(
-    user: UserRows, session_id: str, update: SessionUpdate, rules: SessionRules
+    user: UserRows,
+    session_id: str,
+    context: Mapping[str, Any] | None,
+    recent_items: Sequence[Mapping[str, Any]] | None,
+    rules: SessionRules,
 ) -> SessionState:
-    """Replace what `update` gives, and extend the session's lifetime; see `admit`."""
+    """Replace what is not None, and extend the session's lifetime; see `admit`."""
     await admit(user, memory_enabled=rules.memory_enabled)
-    if update.context is None:
+    if context is None:
         await sessions.renew_context(user, session_id, seconds=rules.context_seconds)
     else:
         await sessions.write_context(
-            user, session_id, bounded(update.context), seconds=rules.context_seconds
+            user, session_id, bounded(context), seconds=rules.context_seconds
         )
-    if update.recent_items is not None:
-        await sessions.write_recent(user, update.recent_items, seconds=rules.recent_seconds)
+    if recent_items is not None:
+        await sessions.write_recent(user, recent_items, seconds=rules.recent_seconds)
     return await read_session(user, session_id)
 
 

@@ -16,7 +16,6 @@ from hitherto_extraction.sessions import (
     DECISIONS,
     Decision,
     SessionRules,
-    SessionUpdate,
     add_action,
     read_action,
     read_session,
@@ -51,14 +50,12 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         session_id = _session_id(checks, request.session_id)
-        update = SessionUpdate(
-            _given(checks, "context", request, request.context),
-            _recent_items(checks, request.recent_items),
-        )
+        given = _given(checks, "context", request, request.context)
+        items = _recent_items(checks, request.recent_items)
         call = self.answering.admit(checks, user_id, sent)
         made, token = await self.answering.change_user(
             call,
-            lambda user: update_session(user, session_id, update, self.rules),
+            lambda user: update_session(user, session_id, given, items, self.rules),
             lambda user, ids: read_session(user, ids[0]),
             context,
             ids=lambda session: [session.session_id],

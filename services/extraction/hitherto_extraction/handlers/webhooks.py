@@ -34,24 +34,14 @@ _RESOLVE_SECONDS = 2.0
 _STATES = EnumWords(webhook_pb2.WebhookDeliveryState.DESCRIPTOR)
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookKeeping:
-    """What the calls about webhooks need.
-
-    If `private`, receivers may be in private networks.
-    """
-
-    secrets: WebhookSecrets
-    loop: DeliveryLoop
-    private: bool
-
-
 @dataclass(eq=False)
 class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
-    """Implements them."""
+    """Implements them; if `private`, receivers may be in private networks."""
 
     answering: Answering
-    webhooks: WebhookKeeping
+    secrets: WebhookSecrets
+    delivering: DeliveryLoop
+    private: bool
 
     async def CreateWebhook(
         self, request: pb.CreateWebhookRequest, context: Context
@@ -65,13 +55,13 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         actions = checks.all_of("kinds", request.kinds, EVENT_KIND)
         identity = self.answering.identity(checks, request)
         tenant = current_call().principal.tenant_id
-        webhook_id, secret = uuid7(), self.webhooks.secrets.create()
+        webhook_id, secret = uuid7(), self.secrets.create()
         new = WebhookRow(
             tenant,
             user_id,
             webhook_id,
             url,
-            self.webhooks.secrets.seal(secret, tenant, webhook_id),
+            self.secrets.seal(secret, tenant, webhook_id),
             list(dict.fromkeys(actions)),
             request.include_content,
         )
@@ -106,9 +96,8 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         )
 
     async def _why_not(self, url: str) -> str | None:
-        private = self.webhooks.private
-        why = addresses.why_not(url, private=private)
-        if why is not None or private:
+        why = addresses.why_not(url, private=self.private)
+        if why is not None or self.private:
             return why
         host = URL(url).raw_host or ""
         if not addresses.is_literal(host) and await addresses.resolves_privately(
@@ -231,7 +220,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
             IdempotentOperation(change, again, ids=lambda retried: [str(named), str(retried)]),
             context,
         )
-        self.webhooks.loop.wake()
+        self.delivering.wake()
         return pb.RetryWebhookDeliveryResponse(retried=made, consistency_token=token)
 
 

@@ -27,7 +27,6 @@ from hitherto_extraction.handlers.privacy import PrivacyHandlers
 from hitherto_extraction.handlers.screening import Screening
 from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
-from hitherto_extraction.handlers.webhooks import WebhookKeeping
 from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.preview import ExtractionPreview
@@ -114,7 +113,9 @@ def _sessions(base: Base, answering: Answering) -> SessionHandlers:
 def _maintenance(base: Base, work: BackgroundWork, answering: Answering) -> MaintenanceHandlers:
     return MaintenanceHandlers(
         answering,
-        WebhookKeeping(WebhookSecrets(base.secret), work.delivering, base.settings.webhook_private),
+        WebhookSecrets(base.secret),
+        work.delivering,
+        base.settings.webhook_private,
         UpkeepOnDemand(
             {
                 DECAY: lambda held, tenant, user, _: work.decay.count(held, tenant, user),
