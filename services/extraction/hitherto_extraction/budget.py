@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from decimal import Decimal
-from types import MappingProxyType
 
 from hitherto_extraction.storage import usage
 from hitherto_shared import metrics
@@ -20,19 +19,12 @@ from hitherto_shared.database.pool import Connection, Database
 UPKEEP_SHARE = Decimal("0.8")
 """The share of a budget after which only learning continues."""
 
-SHARES: Mapping[str, Decimal] = MappingProxyType(
-    {
-        "memory-extraction": Decimal(1),
-        "document-ingestion": Decimal(1),
-        "memory-saving": Decimal(1),
-        "memory-import": Decimal(1),
-        "memory-correction": Decimal(1),
-        "consolidation": UPKEEP_SHARE,
-        "reconciliation": UPKEEP_SHARE,
-        "reembedding": UPKEEP_SHARE,
-        "preview": UPKEEP_SHARE,
-    }
-)
+_LEARNING = "memory-extraction document-ingestion memory-saving memory-import memory-correction"
+_UPKEEP = "consolidation reconciliation reembedding preview"
+SHARES: Mapping[str, Decimal] = {
+    **dict.fromkeys(_LEARNING.split(), Decimal(1)),
+    **dict.fromkeys(_UPKEEP.split(), UPKEEP_SHARE),
+}
 """The share of a budget up to which each kind of work continues.
 
 Searches cost too and always continue; their cost leaves less for these."""

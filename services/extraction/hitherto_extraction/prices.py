@@ -124,14 +124,7 @@ def load_prices(path: Path | None, usual: str = "") -> Prices:
             },
             usual,
         )
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ):
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise ValueError(
             f"{path} is not a price table: it must be JSON such as "
             '{"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, in US dollars per million tokens, '

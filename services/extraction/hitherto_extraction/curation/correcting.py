@@ -49,25 +49,10 @@ from hitherto_shared.models import CURRENT_STATUSES, Memory
 from hitherto_shared.offloading import in_thread
 from hitherto_shared.text.normalise import fold
 
-FIELDS = (
-    "content",
-    "detail",
-    "type",
-    "importance",
-    "confidence",
-    "tags",
-    "keywords",
-    "entities",
-    "context",
-    "metadata",
-    "valid_from",
-    "valid_to",
-    "expires_at",
-    "sensitive",
-)
 STRUCTS = ("context", "metadata")
 _CORRECTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
 _CLEARED: Mapping[str, Any] = {
+    "content": ABSENT,
     "detail": "",
     "type": "fact",
     "importance": 0.5,
@@ -77,11 +62,13 @@ _CLEARED: Mapping[str, Any] = {
     "entities": (),
     "context": {},
     "metadata": {},
+    "valid_from": ABSENT,
     "valid_to": None,
     "expires_at": None,
     "sensitive": False,
 }
-"""The value that a path without a value sets. Content and `valid_from` cannot be cleared."""
+"""The value that a path without a value sets; `ABSENT` for what cannot be cleared."""
+FIELDS = tuple(_CLEARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +233,8 @@ def _changed(before: Memory, correction: Correction) -> dict[str, Any]:
             put_at(held, path, value)
         elif value is not ABSENT:
             held[path[0]] = value
-        elif path[0] in _CLEARED:
-            held[path[0]] = copy.deepcopy(_CLEARED[path[0]])
+        elif (empty := _CLEARED[path[0]]) is not ABSENT:
+            held[path[0]] = copy.deepcopy(empty)
         else:
             raise invalid(f"memory.{path[0]}", "cannot be cleared: give it a value")
     for name in ("tags", "keywords", "entities"):
