@@ -84,11 +84,6 @@ class Extraction:
     keys: UserKeys | None = None
     sample: QualitySample = field(default_factory=lambda: QualitySample("", 0))
 
-    @property
-    def model(self) -> str:
-        """The name of the language model."""
-        return self.chat.model
-
     async def run(self, held: Claim) -> None:
         """Extract the job's messages, from where an earlier attempt stopped.
 

@@ -156,20 +156,20 @@ class ExtractionPreview:
             raise WrongState(
                 f"the language model rejects the request: {error}; check the service's settings",
                 reason="MODEL_REFUSED",
-                metadata={"model": self.extraction.model, "status": str(error.status)},
+                metadata={"model": self.extraction.chat.model, "status": str(error.status)},
             ) from error
         except ModelUnavailable as error:
             raise Unavailable(
                 "the language model cannot be reached; try again shortly",
                 reason="MODEL_UNAVAILABLE",
-                metadata={"model": self.extraction.model},
+                metadata={"model": self.extraction.chat.model},
                 retry_after=error.retry_after or 5.0,
             ) from error
         except ModelMisbehaved as error:
             raise WrongState(
                 f"the language model gave no usable answer: {error}; try again or another model",
                 reason="MODEL_UNUSABLE",
-                metadata={"model": self.extraction.model},
+                metadata={"model": self.extraction.chat.model},
             ) from error
 
     async def _next(self, connection: Connection, run: _PreviewRun) -> ExtractionPrompt | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -138,10 +138,7 @@ class _SettlementWriting:
     user: UserRows
     at: datetime
     job_id: UUID | None
-    events: list[ChangeEvent]
-
-    def __init__(self, user: UserRows, at: datetime, job_id: UUID | None) -> None:
-        self.user, self.at, self.job_id, self.events = user, at, job_id, []
+    events: list[ChangeEvent] = field(default_factory=list)
 
     async def end(self, held: EditableMemory, by: EditableMemory) -> None:
         """Let a memory end when the one that replaces it begins to hold."""
