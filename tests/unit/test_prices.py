@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.prices import Prices, load_prices
+from hitherto_extraction.prices import Prices, load_prices, prices_for
 from hitherto_extraction.provider.protocol import Completion
-from hitherto_extraction.wiring.base import _prices
 
 MINI = Decimal("0.15")
 
@@ -61,11 +60,11 @@ def test_a_budget_that_would_never_count_ends_the_start(
 ) -> None:
     given = ExtractionSettings(openai_api_key="k", daily_budget_usd=1, **settings)
     with pytest.raises(ValueError, match=f"{told}.*HITHERTO_PRICES_FILE"):
-        _prices(given)
+        prices_for(given)
 
     free = tmp_path / "prices.json"
     names = ("llama3.2", "bge-m3", "gpt-4o-mini", "text-embedding-3-small")
     free.write_text(json.dumps({name: {"input": 0} for name in names}))
-    _prices(given.model_copy(update={"prices_file": free}))
-    _prices(given.model_copy(update={"daily_budget_usd": 0}))
-    _prices(given.model_copy(update={"extractor": "offline", "embedder": "offline"}))
+    prices_for(given.model_copy(update={"prices_file": free}))
+    prices_for(given.model_copy(update={"daily_budget_usd": 0}))
+    prices_for(given.model_copy(update={"extractor": "offline", "embedder": "offline"}))
