@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.prices import Prices, load_prices, prices_for
+from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.provider.protocol import Completion
+from hitherto_extraction.wiring.base import prices_for
 
 MINI = Decimal("0.15")
 

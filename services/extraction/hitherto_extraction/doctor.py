@@ -20,11 +20,11 @@ from pydantic import ValidationError
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
-from hitherto_extraction.prices import prices_for
 from hitherto_extraction.provider.guarded import GuardedChatModel
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import Prompt, PromptMessage
 from hitherto_extraction.provider.reply_text import read_object
+from hitherto_extraction.wiring.base import prices_for
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.database.examination import Configured, Diagnosis, examine_database

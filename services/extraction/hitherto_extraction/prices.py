@@ -10,7 +10,6 @@ from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 
-from hitherto_extraction.config import ExtractionSettings
 from hitherto_shared.model_api import ModelUsage
 from hitherto_shared.private_file import named_by, open_regular
 
@@ -130,18 +129,6 @@ def load_prices(path: Path | None, usual: str = "") -> Prices:
             '{"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, in US dollars per million tokens, '
             "none of them negative"
         ) from None
-
-
-def prices_for(settings: ExtractionSettings) -> Prices:
-    """The prices of tokens, which every model needs if there is a budget (else a ValueError)."""
-    asks = settings.chosen_extractor == "openai"
-    prices = load_prices(settings.prices_file, settings.extraction_model if asks else "")
-    if settings.daily_budget_usd > 0:
-        if asks:
-            prices.require(settings.extraction_model, "MEMORY_EXTRACTION_MODEL")
-        if settings.chosen_embedder == "openai":
-            prices.require(settings.embedding_model, "EMBEDDING_MODEL")
-    return prices
 
 
 def _price(number: object) -> Decimal:

@@ -11,7 +11,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts, UnusableReplies
 from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
-from hitherto_extraction.prices import Prices, prices_for
+from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedder
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import ChatModel
@@ -132,6 +132,18 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         queue,
         breakers,
     )
+
+
+def prices_for(settings: ExtractionSettings) -> Prices:
+    """The prices of tokens, which every model needs if there is a budget (else a ValueError)."""
+    asks = settings.chosen_extractor == "openai"
+    prices = load_prices(settings.prices_file, settings.extraction_model if asks else "")
+    if settings.daily_budget_usd > 0:
+        if asks:
+            prices.require(settings.extraction_model, "MEMORY_EXTRACTION_MODEL")
+        if settings.chosen_embedder == "openai":
+            prices.require(settings.embedding_model, "EMBEDDING_MODEL")
+    return prices
 
 
 def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
