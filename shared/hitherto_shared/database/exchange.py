@@ -31,11 +31,7 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.waiting import Ready, Wait
 
 from hitherto_shared.database.fragments import expanded
-from hitherto_shared.database.local_settings import (
-    LocalSettings,
-    ShardSettings,
-    opens_transaction,
-)
+from hitherto_shared.database.local_settings import SET_LOCAL, opens_transaction, set_on_shards
 from hitherto_shared.work_record import Waiting
 
 Parameters = Mapping[str, Any] | Sequence[Any]
@@ -129,8 +125,8 @@ class Exchange:
     """
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
-        self.settings: LocalSettings | None = None
-        self.shards: ShardSettings | None = None
+        self.settings: dict[str, str] | None = None
+        self.shards: dict[str, str] | None = None
         self._connection = connection
         self._transformer = Transformer(connection)
         self._names: dict[_Key, bytes] = {}
@@ -155,15 +151,17 @@ class Exchange:
 
     async def set_locally(self) -> None:
         """Make the settings of a transaction in one that something else has begun."""
-        if self.settings is not None:
-            await self.ask([BoundStatement(self.settings.sql, self.settings.parameters)])
-        if self.shards is not None:
-            await self.ask(self._on_shards)
+        if setting := self._setting():
+            await self.ask(setting)
 
-    @property
-    def _on_shards(self) -> list[BoundStatement]:
-        texts = self.shards.statements if self.shards is not None else ()
-        return [BoundStatement(text, None, prepared=False) for text in texts]
+    def _setting(self) -> list[BoundStatement]:
+        """What each transaction begins with."""
+        if self.settings is not None:
+            names, values = list(self.settings), list(self.settings.values())
+            return [BoundStatement(SET_LOCAL, {"names": names, "values": values})]
+        return [
+            BoundStatement(each, None, prepared=False) for each in set_on_shards(self.shards or {})
+        ]
 
     @property
     def _idle(self) -> bool:
@@ -181,15 +179,11 @@ class Exchange:
         self, asked: Sequence[BoundStatement]
     ) -> tuple[Sequence[BoundStatement], Sequence[BoundStatement]]:
         """What is sent before these statements, once they have opened a transaction, and after."""
-        if not self._idle:
+        if not self._idle or not (setting := self._setting()):
             return (), ()
-        if self.settings is not None:
-            return [BoundStatement(self.settings.sql, self.settings.parameters)], ()
-        if self.shards is None:
-            return (), ()
-        if opens_transaction(asked[0].sql):
-            return self._on_shards, ()
-        return [BEGIN, *self._on_shards], [COMMIT]
+        if self.settings is not None or opens_transaction(asked[0].sql):
+            return setting, ()
+        return [BEGIN, *setting], [COMMIT]
 
     async def _sent(self, asked: Sequence[BoundStatement], whole: bool) -> list[StatementResult]:
         """Send statements; those that are a whole transaction are rolled back if one fails."""

@@ -11,7 +11,7 @@ so, and what would have been one statement is a transaction with these settings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from psycopg import AsyncConnection, postgres, sql
@@ -19,7 +19,7 @@ from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-_SET_LOCAL = """
+SET_LOCAL = """
 SELECT set_config(name, value, true)
 FROM unnest(%(names)s::text[], %(values)s::text[]) AS setting (name, value)
 """
@@ -27,54 +27,13 @@ _OPENINGS = ("BEGIN", "SET TRANSACTION")
 """The beginnings of statements that must come before any other of a transaction."""
 
 
-class LocalSettings:
-    """The settings of every transaction of a connection.
-
-    Attributes:
-        sql: The statement that makes them; they end with the transaction.
-        parameters: Its parameters.
-    """
-
-    sql = _SET_LOCAL
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
-        self.parameters = self._parameters()
-
-    def keep(self, name: str, value: str) -> None:
-        """Let a setting have this value from the next transaction on."""
-        self._values[name] = value
-        self.parameters = self._parameters()
-
-    def _parameters(self) -> dict[str, list[str]]:
-        return {"names": list(self._values), "values": list(self._values.values())}
-
-
-class ShardSettings:
-    """What every transaction sets on all nodes of a cluster.
-
-    Attributes:
-        statements: The statements that set it, of which each takes no parameters.
-    """
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
-        self.statements = self._statements()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
-    def keep(self, name: str, value: str) -> None:
-        """Let a setting have this value from the next transaction on."""
-        self._values[name] = value
-        self.statements = self._statements()
-
-    def _statements(self) -> Sequence[bytes]:
-        setting = sql.SQL("SET LOCAL {} = {}")
-        return [
-            setting.format(sql.Identifier(*name.split(".")), sql.Literal(value)).as_bytes(None)
-            for name, value in self._values.items()
-        ]
+def set_on_shards(values: Mapping[str, str]) -> list[bytes]:
+    """The statements, without parameters, that set this on all nodes of a cluster."""
+    setting = sql.SQL("SET LOCAL {} = {}")
+    return [
+        setting.format(sql.Identifier(*name.split(".")), sql.Literal(value)).as_bytes(None)
+        for name, value in values.items()
+    ]
 
 
 def opens_transaction(statement: str | bytes) -> bool:

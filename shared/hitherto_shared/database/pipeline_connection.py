@@ -34,11 +34,7 @@ from hitherto_shared.database.exchange import (
     Parameters,
     StatementResult,
 )
-from hitherto_shared.database.local_settings import (
-    LocalSettings,
-    ShardSettings,
-    read_times_as_utc,
-)
+from hitherto_shared.database.local_settings import read_times_as_utc
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
 
@@ -111,7 +107,7 @@ class PipelineConnection(AsyncConnection[TupleRow]):
 
     def depend_on_transactions_only(self, settings: Mapping[str, str]) -> None:
         """Begin every transaction with these settings, and leave nothing in the session."""
-        self._exchange.settings = LocalSettings(settings)
+        self._exchange.settings = dict(settings)
         read_times_as_utc(self)
 
     async def reach_all_nodes(self, settings: Mapping[str, str]) -> None:
@@ -120,7 +116,7 @@ class PipelineConnection(AsyncConnection[TupleRow]):
             await self.keep_setting("citus.propagate_set_commands", "local")
             # A transaction that has read shards in parallel may not change a reference table.
             await self.keep_setting("citus.multi_shard_modify_mode", "sequential")
-            self._exchange.shards = ShardSettings(settings)
+            self._exchange.shards = dict(settings)
 
     @property
     def is_distributed(self) -> bool:
@@ -133,12 +129,13 @@ class PipelineConnection(AsyncConnection[TupleRow]):
 
     async def keep_setting(self, name: str, value: str) -> None:
         """Let a setting of Postgres have this value from now on."""
-        if self._exchange.settings is not None:
-            self._exchange.settings.keep(name, value)
-        elif self._exchange.shards is not None and name in self._exchange.shards:
-            self._exchange.shards.keep(name, value)
-        else:
+        kept = self._exchange.settings
+        if kept is None and name in (self._exchange.shards or ()):
+            kept = self._exchange.shards
+        if kept is None:
             await self.execute(_SET, [name, value])
+        else:
+            kept[name] = value
 
     @property
     def has_news(self) -> bool:

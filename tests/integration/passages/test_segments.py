@@ -15,7 +15,6 @@ from hitherto_extraction.storage.corpora.corpus import PassageCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.keyword_index import SEGMENT
-from hitherto_shared.database.local_settings import ShardSettings
 from hitherto_shared.database.pool import Connection
 from tests.integration.upkeep.past import ANA
 from tests.integration.upkeep.stage import Stage
@@ -62,7 +61,7 @@ def some(rng: random.Random, count: int) -> list[Counter[str]]:
 
 def place(connection: Connection, where: str) -> None:
     """Let a connection write as on one server, or as on a cluster."""
-    connection._exchange.shards = ShardSettings({}) if where == "cluster" else None
+    connection._exchange.shards = {} if where == "cluster" else None
     assert connection.is_distributed == (where == "cluster")
 
 
