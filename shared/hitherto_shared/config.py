@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -28,6 +29,7 @@ from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.auth.web_tokens import ALGORITHMS, SECRET_ALGORITHM
 from hitherto_shared.database.connect import RETRIEVAL_LOGINS, Pooler, Role, logging_in
 from hitherto_shared.database.embedded import default_data_dir
+from hitherto_shared.database.logins import passwords_for
 from hitherto_shared.encryption.wrapping import (
     KeyWrapper,
     LocalWrapper,
@@ -157,6 +159,15 @@ class SharedSettings(ModelSettings, EdgeSettings):
         if password is None:
             return conninfo
         return logging_in(conninfo, self.logins[0], password.get_secret_value())
+
+    def passwords(self, conninfo: str) -> Mapping[Role, str | None]:
+        """The password of every login: one per service if it is set, else from `conninfo`."""
+        retrieval, extraction = self.retrieval_password, self.extraction_password
+        return passwords_for(
+            conninfo,
+            retrieval=retrieval.get_secret_value() if retrieval else None,
+            extraction=extraction.get_secret_value() if extraction else None,
+        )
 
     def direct(self, conninfo: str) -> str | None:
         """The connection string past the pooler, if there is one; `conninfo` without a pooler."""

@@ -7,11 +7,11 @@ import gc
 import logging
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from pgvector.psycopg import register_vector_async
@@ -29,13 +29,14 @@ from hitherto_shared.database.connect import (
     Pooler,
     Role,
     connected,
+    holds,
     login_of,
     with_role,
 )
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.lasting import vanishes, would_vanish
-from hitherto_shared.database.logins import passwords_for, require_no_more
+from hitherto_shared.database.logins import require_no_more
 from hitherto_shared.database.migrate import (
     COMMAND,
     MigrationError,
@@ -128,7 +129,7 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
     try:
         if settings.migrate:
             directly = _past_pooler(settings, given)
-            bootstrap(directly, passwords=_passwords(settings, directly))
+            bootstrap(directly, passwords=settings.passwords(directly))
             migrate(directly, stop=stop)
         conninfo = settings.for_service(given)
         state = _schema_state(conninfo, settings.logins, settings.pooler)
@@ -204,15 +205,16 @@ def _warn_of_lost_rights(conninfo: str, roles: Sequence[Role]) -> None:
         )
 
 
+_FINDS_VECTORS: LiteralString = """
+SELECT EXISTS (
+    SELECT FROM pg_type AS t JOIN pg_namespace AS n ON n.oid = t.typnamespace
+    WHERE t.typname = 'halfvec' AND n.nspname = ANY (%s) AND has_schema_privilege(n.oid, 'USAGE'))
+"""
+
+
 def _require_vectors(connection: psycopg.Connection, role: Role) -> None:
     """Check that a login finds the types of pgvector, without which no connection can be used."""
-    found = connection.execute(
-        "SELECT EXISTS (SELECT FROM pg_type AS t JOIN pg_namespace AS n ON n.oid = t.typnamespace"
-        " WHERE t.typname = 'halfvec' AND n.nspname = ANY (%s)"
-        " AND has_schema_privilege(n.oid, 'USAGE'))",
-        [list(VECTOR_SCHEMAS)],
-    ).fetchone()
-    if found is None or not found[0]:
+    if not holds(connection, _FINDS_VECTORS, [list(VECTOR_SCHEMAS)]):
         raise StartupFailed(
             f"the database login {role} finds no pgvector: run `{COMMAND}` with the same"
             " DATABASE_URL, which grants what is missing or says who may"
@@ -231,15 +233,6 @@ def _require_settings(connection: psycopg.Connection) -> None:
             "DATABASE_URL: something between this service and Postgres drops the settings of a "
             "session: if it is a connection pooler, set HITHERTO_POOLER=transaction"
         )
-
-
-def _passwords(settings: SharedSettings, conninfo: str) -> Mapping[Role, str | None]:
-    retrieval, extraction = settings.retrieval_password, settings.extraction_password
-    return passwords_for(
-        conninfo,
-        retrieval=retrieval.get_secret_value() if retrieval else None,
-        extraction=extraction.get_secret_value() if extraction else None,
-    )
 
 
 async def serve(

@@ -26,6 +26,7 @@ from hitherto_shared.database.connect import (
     VECTOR_SCHEMAS,
     Role,
     connected,
+    holds,
     owner_password,
     service_passwords,
 )
@@ -205,12 +206,9 @@ def _missing(
 
 
 def _missing_extension(connection: psycopg.Connection) -> list[_BootstrapStep]:
-    found = connection.execute(
-        "SELECT e.extversion, n.nspname FROM pg_extension AS e"
-        " JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
-    ).fetchone()
+    found = _pgvector(connection)
     if found is None:
-        if not _flag(
+        if not holds(
             connection, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')"
         ):
             raise BootstrapError(
@@ -233,18 +231,17 @@ def _missing_extension(connection: psycopg.Connection) -> list[_BootstrapStep]:
     return []
 
 
-def _schema_of_vectors(connection: psycopg.Connection) -> str:
-    """The schema of pgvector's types; `public` if it is still to be created."""
-    row = connection.execute(
-        "SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace"
-        " WHERE e.extname = 'vector'"
+def _pgvector(connection: psycopg.Connection) -> tuple[str, str] | None:
+    """The version of pgvector and the schema of its types; None if it is still to be created."""
+    return connection.execute(
+        "SELECT e.extversion, n.nspname FROM pg_extension AS e"
+        " JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
     ).fetchone()
-    return str(row[0]) if row else "public"
 
 
 def _ungranted_usage(connection: psycopg.Connection) -> list[_BootstrapStep]:
     """What lets our roles use the types of pgvector, where everybody may not."""
-    schema = _schema_of_vectors(connection)
+    _, schema = _pgvector(connection) or ("", "public")
     held: dict[str, bool] = dict(
         connection.execute(
             "SELECT rolname, has_schema_privilege(rolname, %s, 'USAGE') FROM pg_roles"
@@ -253,7 +250,7 @@ def _ungranted_usage(connection: psycopg.Connection) -> list[_BootstrapStep]:
         ).fetchall()
     )
     # A new role has what everybody has.
-    everybody = _flag(connection, "SELECT has_schema_privilege('public', %s, 'USAGE')", [schema])
+    everybody = holds(connection, "SELECT has_schema_privilege('public', %s, 'USAGE')", [schema])
     return [
         _plain("GRANT USAGE ON SCHEMA {} TO {}", schema, role)
         for role in (OWNER, *LOGINS)
@@ -283,18 +280,13 @@ def _login(
 
 def _may_in_database(connection: psycopg.Connection, role: str, right: str) -> bool:
     query = "SELECT has_database_privilege(%s, current_database(), %s)"
-    return _flag(connection, query, [role, right])
+    return holds(connection, query, [role, right])
 
 
 def _may_become(connection: psycopg.Connection, member: str, role: str) -> bool:
     """Whether `member` may SET ROLE to `role`; since Postgres 16 a membership may lack that."""
     right = "SET" if connection.info.server_version >= 160_000 else "MEMBER"
-    return _flag(connection, "SELECT pg_has_role(%s, %s, %s)", [member, role, right])
-
-
-def _flag(connection: psycopg.Connection, query: str, values: Sequence[object] = ()) -> bool:
-    row = connection.execute(query, list(values)).fetchone()
-    return row is not None and bool(row[0])
+    return holds(connection, "SELECT pg_has_role(%s, %s, %s)", [member, role, right])
 
 
 def _plain(text: LiteralString, *names: str) -> _BootstrapStep:

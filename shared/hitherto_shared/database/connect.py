@@ -14,9 +14,10 @@ import hashlib
 import hmac
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, LiteralString
 
 import psycopg
+from psycopg.abc import Params
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
@@ -111,6 +112,14 @@ def connected(conninfo: str) -> psycopg.Connection[TupleRow]:
         return psycopg.connect(conninfo, autocommit=True)
     except psycopg.Error as error:
         raise DatabaseUnreachable(error, conninfo) from None
+
+
+def holds(
+    connection: psycopg.Connection[Any], condition: LiteralString, values: Params | None = None
+) -> bool:
+    """Whether a condition holds: the first column of the first row of a query."""
+    row = connection.execute(condition, values).fetchone()
+    return row is not None and bool(row[0])
 
 
 def with_role(

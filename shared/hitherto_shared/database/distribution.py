@@ -18,6 +18,8 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 
+from hitherto_shared.database.connect import holds
+
 REFERENCE = ("embedding_models",)
 """Tables that every node has a copy of."""
 
@@ -122,8 +124,7 @@ _NODE_PASSWORD: LiteralString = (
 
 def on_citus(connection: psycopg.Connection) -> bool:
     """Whether the database has the extension."""
-    row = connection.execute(_ON_CITUS).fetchone()
-    return row is not None and bool(row[0])
+    return holds(connection, _ON_CITUS)
 
 
 def undistributed(connection: psycopg.Connection) -> list[str]:
@@ -138,7 +139,7 @@ def to_distribute(connection: psycopg.Connection) -> list[str]:
     A database that has users already, none of them distributed, stays as it is, on one server.
     """
     tables = _local(connection)
-    return [] if "users" in tables and _has_users(connection) else tables
+    return [] if "users" in tables and holds(connection, _HAS_USERS) else tables
 
 
 def distribute(connection: psycopg.Connection) -> list[str]:
@@ -166,11 +167,6 @@ def _local(connection: psycopg.Connection) -> list[str]:
         return []
     planned = {"planned": [*REFERENCE, *DISTRIBUTED]}
     return [name for (name,) in connection.execute(_UNDISTRIBUTED, planned).fetchall()]
-
-
-def _has_users(connection: psycopg.Connection) -> bool:
-    row = connection.execute(_HAS_USERS).fetchone()
-    return row is not None and bool(row[0])
 
 
 def statements(tables: Sequence[str]) -> list[sql.Composed]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, LiteralString
 
 import psycopg
 
@@ -21,6 +21,7 @@ from hitherto_shared.database.connect import (
     DatabaseUnreachable,
     Role,
     connected,
+    holds,
     logging_in,
     login_of,
     with_role,
@@ -29,11 +30,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgres
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.lasting import vanishes, would_vanish
-from hitherto_shared.database.logins import (
-    LoginTooStrong,
-    passwords_for,
-    require_no_more,
-)
+from hitherto_shared.database.logins import LoginTooStrong, require_no_more
 from hitherto_shared.database.migrate import COMMAND, MigrationError, schema_state
 from hitherto_shared.database.rights import (
     AnotherOwner,
@@ -66,7 +63,7 @@ _CLOCKS_APART = 5.0
 """Seconds by which the clocks may differ: leases and expiries of tokens are compared with them."""
 _CLOCK = "SELECT extract(epoch FROM clock_timestamp())"
 _EXTENSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-_READ_ONLY = "SELECT current_setting('transaction_read_only')::bool"
+_READ_ONLY: LiteralString = "SELECT current_setting('transaction_read_only')::bool"
 # The services set both for a session, which no transaction behind a pooler can.
 _DEFAULTS = """
 SELECT s.name || ' = ' || s.setting, s.source
@@ -155,22 +152,14 @@ def _conninfo(settings: SharedSettings) -> Iterator[str | None]:
     elif not (DataFolderLayout(settings.data_dir).cluster / "PG_VERSION").exists():
         yield None
     else:
-        embedded = EmbeddedPostgres.acquire(settings.data_dir)
-        try:
+        with EmbeddedPostgres.acquire(settings.data_dir) as embedded:
             yield embedded.conninfo()
-        finally:
-            embedded.release()
 
 
 def _examined(
     settings: SharedSettings, conninfo: str, configured: Configured
 ) -> Iterator[Diagnosis]:
-    retrieval, extraction = settings.retrieval_password, settings.extraction_password
-    passwords = passwords_for(
-        conninfo,
-        retrieval=retrieval.get_secret_value() if retrieval else None,
-        extraction=extraction.get_secret_value() if extraction else None,
-    )
+    passwords = settings.passwords(conninfo)
 
     def login(role: Role) -> str:
         named = with_role(conninfo, role, application="hitherto-doctor", pooler=settings.pooler)
@@ -284,8 +273,8 @@ def _refused(logins: list[tuple[Role, str]]) -> DatabaseUnreachable | None:
     return None
 
 
-def _writes(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Diagnosis]:
-    if connection.execute(_READ_ONLY).fetchone() == (True,):
+def _writes(connection: psycopg.Connection) -> Iterator[Diagnosis]:
+    if holds(connection, _READ_ONLY):
         yield Diagnosis(
             "database",
             "fault",
@@ -306,7 +295,7 @@ def _defaults(logins: list[tuple[Role, str]]) -> Iterator[Diagnosis]:
             return
 
 
-def _walls(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Diagnosis]:
+def _walls(connection: psycopg.Connection) -> Iterator[Diagnosis]:
     """Whether row-level security applies to every table with rows of tenants."""
     found = [str(row[0]) for row in connection.execute(_UNWALLED)]
     if found:
@@ -320,9 +309,7 @@ def _walls(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Diagn
         )
 
 
-def _hash_key(
-    connection: psycopg.Connection[tuple[object, ...]], configured: str | None
-) -> Iterator[Diagnosis]:
+def _hash_key(connection: psycopg.Connection, configured: str | None) -> Iterator[Diagnosis]:
     found = connection.execute(_HASH_KEY).fetchone()
     if found is not None and found != (configured,):
         what = "there is none here" if configured is None else "another one is here"
@@ -334,9 +321,7 @@ def _hash_key(
         )
 
 
-def _user_keys(
-    connection: psycopg.Connection[tuple[object, ...]], configured: Configured
-) -> Iterator[Diagnosis]:
+def _user_keys(connection: psycopg.Connection, configured: Configured) -> Iterator[Diagnosis]:
     """Whether those who encrypt have the keys that they had when they turned it on."""
     rows = connection.execute(_ENCRYPTING).fetchall()
     try:
@@ -366,7 +351,7 @@ def _signals(settings: SharedSettings) -> Iterator[Diagnosis]:
         yield Diagnosis("database", "fault", told, "check HITHERTO_DIRECT_DATABASE_URL")
 
 
-def _clocks(connection: psycopg.Connection[tuple[object, ...]]) -> Diagnosis:
+def _clocks(connection: psycopg.Connection) -> Diagnosis:
     before = time.time()
     found = connection.execute(_CLOCK).fetchone()
     told = float(str(found[0])) if found else before
@@ -381,9 +366,7 @@ def _clocks(connection: psycopg.Connection[tuple[object, ...]]) -> Diagnosis:
     return Diagnosis("clocks", "ok", "this machine and the database agree")
 
 
-def _embeddings(
-    connection: psycopg.Connection[tuple[object, ...]], model: str, dimensions: int
-) -> Diagnosis:
+def _embeddings(connection: psycopg.Connection, model: str, dimensions: int) -> Diagnosis:
     found = connection.execute(_ACTIVE).fetchone()
     if found is None or found == (model, dimensions):
         return Diagnosis("stored vectors", "ok", f"{model}, {dimensions} numbers")

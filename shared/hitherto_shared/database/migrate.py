@@ -32,6 +32,7 @@ from hitherto_shared.database.connect import (
     SEARCH_PATH,
     DatabaseUnreachable,
     connected,
+    holds,
     owner_password,
     settings_since,
     with_role,
@@ -76,7 +77,9 @@ _RECORD: LiteralString = (
     "INSERT INTO schema_migrations (name, checksum, oldest_program) VALUES (%s, %s, %s)"
 )
 
-_PREPARED = "SELECT to_regrole(%(owner)s) IS NOT NULL AND to_regnamespace(%(schema)s) IS NOT NULL"
+_PREPARED: LiteralString = (
+    "SELECT to_regrole(%(owner)s) IS NOT NULL AND to_regnamespace(%(schema)s) IS NOT NULL"
+)
 
 
 class MigrationError(Exception):
@@ -171,8 +174,7 @@ def _take_lock(connection: psycopg.Connection, wait_seconds: float, stop: thread
     """Become the only process that migrates; False if `stop` was set before."""
     give_up = time.monotonic() + wait_seconds
     while True:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s)", [_LOCK]).fetchone()
-        if row is not None and row[0]:
+        if holds(connection, "SELECT pg_try_advisory_lock(%s)", [_LOCK]):
             return True
         if time.monotonic() > give_up:
             raise MigrationError(
@@ -227,8 +229,7 @@ def _is_prepared(connection: psycopg.Connection) -> bool:
 
     Roles belong to the whole server: without the schema, the login need not be a member yet.
     """
-    found = connection.execute(_PREPARED, {"owner": OWNER, "schema": SCHEMA}).fetchone()
-    return found is not None and bool(found[0])
+    return holds(connection, _PREPARED, {"owner": OWNER, "schema": SCHEMA})
 
 
 def _compared(connection: psycopg.Connection) -> tuple[list[Migration], list[str]]:
