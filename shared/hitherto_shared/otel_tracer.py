@@ -8,7 +8,6 @@ which may quote what a user wrote.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import threading
 from collections.abc import Mapping
@@ -18,7 +17,8 @@ from opentelemetry import context, trace
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from hitherto_shared.tracing import Attributes
 
@@ -34,8 +34,8 @@ _CALLERS_FAULT = frozenset(
 )
 """Codes that are no errors of the server, by OpenTelemetry's conventions for RPCs."""
 
-# Anchored and of fixed length: it reads what anybody sends. `tracestate` and `baggage` are ignored.
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)")
+_PROPAGATOR = TraceContextTextMapPropagator()
+"""It is given the header `traceparent` alone: `tracestate` and `baggage` are ignored."""
 
 
 class OtelSpan:
@@ -77,15 +77,11 @@ class OtelTracer:
 
     def call(self, method: str, traceparent: object, attributes: Attributes) -> OtelSpan:
         """Begin the span of a call, below that of its caller, if it sent one."""
-        caller = _span_context(traceparent)
-        above = context.Context()
-        if caller is not None:
-            above = trace.set_span_in_context(trace.NonRecordingSpan(caller), above)
         service, _, name = method.lstrip("/").partition("/")
         return self._begun(
             self._tracer.start_span(
                 f"{service}/{name}",
-                above,
+                _context_of(traceparent),
                 SpanKind.SERVER,
                 {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name, **attributes},
             )
@@ -93,14 +89,14 @@ class OtelTracer:
 
     def job(self, kind: str, traceparent: str | None, attributes: Attributes) -> OtelSpan:
         """Begin the span of an attempt at a job: a new trace, linked to where it was queued."""
-        queued = _span_context(traceparent)
+        queued = trace.get_current_span(_context_of(traceparent)).get_span_context()
         return self._begun(
             self._tracer.start_span(
                 f"job {kind}",
                 context.Context(),
                 SpanKind.CONSUMER,
                 {"hitherto.job.kind": kind, **attributes},
-                [] if queued is None else [Link(queued)],
+                [Link(queued)] if queued.is_valid else [],
             )
         )
 
@@ -154,11 +150,7 @@ def _exporter() -> SpanExporter:
     raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL={chosen}: use grpc or http/protobuf")
 
 
-def _span_context(traceparent: object) -> SpanContext | None:
-    """The span that a header of W3C Trace Context names; None if it is none."""
-    found = _TRACEPARENT.match(traceparent) if isinstance(traceparent, str) else None
-    if found is None:
-        return None
-    trace_id, span_id, flags = (int(each, 16) for each in found.groups())
-    named = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(flags & 1))
-    return named if named.is_valid else None
+def _context_of(traceparent: object) -> context.Context:
+    """A context with the span that a header of W3C Trace Context names, if it names one."""
+    carrier = {"traceparent": traceparent} if isinstance(traceparent, str) else {}
+    return _PROPAGATOR.extract(carrier, context.Context())

@@ -171,8 +171,12 @@ class Turns:
         finally:
             self.give_back(owner)
 
+    def lacking(self, owner: Owner) -> Literal["", "person", "tenant", "all"]:
+        """Whose share has no room for a place; empty: there is room."""
+        return self._shares.lacking(owner, self._units)
+
     def _fits(self, owner: Owner) -> bool:
-        return not self._shares.lacking(owner, self._units)
+        return not self.lacking(owner)
 
     def _call_up(self) -> None:
         while (called := self._waiting.pop(self._fits)) is not None:

@@ -11,7 +11,7 @@ from hitherto_shared import offloading
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import Exhausted
 from hitherto_shared.offloading import in_thread
-from hitherto_shared.rpc.bodies import MAX_BODY_BYTES, Bodies
+from hitherto_shared.rpc.bodies import MAX_BODY_BYTES, Body
 from hitherto_shared.rpc.slots import HEALTH_CALLS, HEALTH_CALLS_OF_A_HOST, CallSlots, HealthSlots
 from hitherto_shared.shares import FairQueue, Owner, Shares, Turns, work_for
 
@@ -94,13 +94,14 @@ async def test_a_cancelled_turn_is_passed_on() -> None:
 
 
 async def test_room_for_bodies_goes_round() -> None:
-    bodies = Bodies(Shares(4 * MAX_BODY_BYTES, 0.5, 0.5, least=MAX_BODY_BYTES))
-    with bodies.body(ANA) as held, bodies.body(ANA) as more:
+    shares = Shares(4 * MAX_BODY_BYTES, 0.5, 0.5, least=MAX_BODY_BYTES)
+    bodies = Turns(shares, MAX_BODY_BYTES)
+    with Body(bodies, ANA) as held, Body(bodies, ANA) as more:
         await held.room()
         with pytest.raises(Exhausted) as refused:
             await more.room(0.01)
         assert refused.value.metadata == {"limit": "user_share"}
-        with bodies.body(BO) as others, bodies.body(BACKEND) as backend:
+        with Body(bodies, BO) as others, Body(bodies, BACKEND) as backend:
             await others.room(0.01)
             with pytest.raises(Exhausted) as refused:
                 await backend.room(0.01)

@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+from jwt import PyJWK
 
 PUBLIC_KEY_ALGORITHMS = ("RS256", "ES256", "EdDSA")
 """The algorithms of the supported keys: RSA, the curve P-256, the curve Ed25519."""
@@ -104,26 +104,14 @@ def _read(entry: dict[str, Any]) -> tuple[tuple[str, str | None], Key] | None:
     ):
         return None
     try:
-        algorithm, key = _public_key(entry)
+        # Without `alg`: the type of the key decides.
+        found = PyJWK({name: value for name, value in entry.items() if name != "alg"})
     except Exception:
         # Whatever is wrong inside one entry, the others must stay usable.
         return None
-    if key is None or entry.get("alg", algorithm) != algorithm:
+    algorithm, key = found.algorithm_name, found.key
+    if algorithm not in PUBLIC_KEY_ALGORITHMS or entry.get("alg", algorithm) != algorithm:
         return None
-    return (algorithm, kid), key
-
-
-def _public_key(entry: dict[str, Any]) -> tuple[str, Key | None]:
-    kind, curve = entry.get("kty"), entry.get("crv")
-    key: Any
-    if kind == "RSA":
-        key = RSAAlgorithm.from_jwk(entry)
-        usable = isinstance(key, RSAPublicKey) and key.key_size in _RSA_BITS
-        return "RS256", key if usable else None
-    if kind == "EC" and curve == "P-256":
-        key = ECAlgorithm.from_jwk(entry)
-        return "ES256", key if isinstance(key, EllipticCurvePublicKey) else None
-    if kind == "OKP" and curve == "Ed25519":
-        key = OKPAlgorithm.from_jwk(entry)
-        return "EdDSA", key if isinstance(key, Ed25519PublicKey) else None
-    return "", None
+    if isinstance(key, RSAPublicKey) and key.key_size not in _RSA_BITS:
+        return None
+    return ((algorithm, kid), key) if isinstance(key, Key) else None

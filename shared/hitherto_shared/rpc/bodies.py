@@ -11,7 +11,7 @@ import asyncio
 from typing import Self
 
 from hitherto_shared.rpc.slots import overloaded
-from hitherto_shared.shares import Owner, Shares, Turns
+from hitherto_shared.shares import Owner, Turns
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """Maximum size of one request."""
@@ -23,12 +23,31 @@ MAX_REPLY_BYTES = 64 * 1024 * 1024
 WAIT_SECONDS = 1.0
 """Longest wait for room, in seconds."""
 
+_FULL = {
+    "person": (
+        "the running requests of this user's own credential have reached the limit of their bytes "
+        "(HITHERTO_USER_SHARE of the tenant's)",
+        "user_share",
+    ),
+    "tenant": (
+        "the running requests of this tenant have reached the limit of their bytes "
+        "(HITHERTO_TENANT_SHARE of HITHERTO_MAX_BODY_BYTES)",
+        "tenant_share",
+    ),
+    "all": (
+        "the running requests have reached the limit of their bytes (HITHERTO_MAX_BODY_BYTES)",
+        "max_body_bytes",
+    ),
+}
+"""What is said of whom there is no room for, and the name of the limit."""
+
 
 class Body:
     """The room of one call's body, released on leaving the context."""
 
-    def __init__(self, bodies: Bodies, owner: Owner) -> None:
-        self._bodies = bodies
+    def __init__(self, turns: Turns, owner: Owner) -> None:
+        """`turns` are at the room of all bodies, a place being that of the longest one."""
+        self._turns = turns
         self._owner = owner
         self._bytes = 0
 
@@ -46,54 +65,17 @@ class Body:
         Raises:
             Exhausted: There was none.
         """
-        if not self._bodies.taken_at_once(self._owner):
-            await self._bodies.wait(self._owner, seconds)
+        if not self._turns.taken_at_once(self._owner):
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._turns.take(self._owner)
+            except TimeoutError:
+                why, limit = _FULL[self._turns.lacking(self._owner) or "all"]
+                raise overloaded(why, limit=limit) from None
         self._bytes = MAX_BODY_BYTES
 
     def holds(self, size: int) -> None:
         """Reduce the room to the body that arrived."""
         if size != self._bytes:
-            self._bodies.give_back(self._owner, self._bytes - size)
+            self._turns.give_back(self._owner, self._bytes - size)
             self._bytes = size
-
-
-class Bodies:
-    """The room of all bodies together, of which each tenant and each person has a share at most."""
-
-    def __init__(self, shares: Shares) -> None:
-        """All of it is free; everybody may have the bytes of one body."""
-        self._shares = shares
-        self._turns = Turns(shares, MAX_BODY_BYTES)
-        self.taken_at_once = self._turns.taken_at_once
-        self.give_back = self._turns.give_back
-
-    def body(self, owner: Owner) -> Body:
-        """The body of a call of this owner."""
-        return Body(self, owner)
-
-    async def wait(self, owner: Owner, seconds: float) -> None:
-        """Reserve the room of the longest body, or raise Exhausted."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._turns.take(owner)
-        except TimeoutError:
-            raise self._full(owner) from None
-
-    def _full(self, owner: Owner) -> Exception:
-        match self._shares.lacking(owner, MAX_BODY_BYTES):
-            case "person":
-                return overloaded(
-                    "the running requests of this user's own credential have reached the limit of "
-                    "their bytes (HITHERTO_USER_SHARE of the tenant's)",
-                    limit="user_share",
-                )
-            case "tenant":
-                return overloaded(
-                    "the running requests of this tenant have reached the limit of their bytes "
-                    "(HITHERTO_TENANT_SHARE of HITHERTO_MAX_BODY_BYTES)",
-                    limit="tenant_share",
-                )
-        return overloaded(
-            "the running requests have reached the limit of their bytes (HITHERTO_MAX_BODY_BYTES)",
-            limit="max_body_bytes",
-        )

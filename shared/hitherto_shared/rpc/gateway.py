@@ -48,7 +48,6 @@ from hitherto_shared.rpc.bodies import (
     MAX_REPLY_BYTES,
     MAX_REQUEST_BYTES,
     WAIT_SECONDS,
-    Bodies,
     Body,
 )
 from hitherto_shared.rpc.call import Context, maybe_current_call
@@ -113,10 +112,12 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self._needs = needs
         shares = (settings.tenant_share, settings.user_share)
         self._places = CallSlots(Shares(settings.max_concurrent_rpcs, *shares))
-        self._bodies = Bodies(Shares(settings.max_body_bytes, *shares, least=MAX_BODY_BYTES))
+        self._bodies = Turns(
+            Shares(settings.max_body_bytes, *shares, least=MAX_BODY_BYTES), MAX_BODY_BYTES
+        )
         self._health = HealthSlots()
         # A health check never waits for room; the slots of a connection limit what it can send.
-        self._health_bodies = Bodies(Shares(sys.maxsize, 1.0, 1.0))
+        self._health_bodies = Turns(Shares(sys.maxsize, 1.0, 1.0), MAX_BODY_BYTES)
         # Only one large body at a time: counting the elements of 4 MiB may take 50 MB.
         self._large = Turns(Shares(1, 1.0, 1.0))
         self._handlers: dict[str, Any] = {}
@@ -220,10 +221,10 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         """The slot of an admitted call, its body, and its meter, if any."""
         if method.needs is None:
             place = self._health.place(context.peer(), watch=method.name.endswith("/Watch"))
-            return place, self._health_bodies.body(Owner("")), None
+            return place, Body(self._health_bodies, Owner("")), None
         meter = await self._admission.admit(method.needs, call.metadata, call.request_id)
         owner = owner_at_work()
-        return self._places.place(owner), self._bodies.body(owner), meter
+        return self._places.place(owner), Body(self._bodies, owner), meter
 
     def _credential(self, method: _Method, call: ObservedCall) -> CredentialInUse | None:
         if method.needs is None:
