@@ -7,7 +7,7 @@ about a message, field, RPC or error is the comment that stands above it in its 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,19 +61,28 @@ class ProtoSource:
         return self.comments.get(path, "")
 
 
-class ApiPage:
-    """The page under construction, and the names that its text may link to."""
+class Contract:
+    """What the .proto files declare: each with its file and its place there."""
 
-    def __init__(self, files: descriptor_pb2.FileDescriptorSet, example: Example) -> None:
-        self.example = example
+    def __init__(self, files: descriptor_pb2.FileDescriptorSet) -> None:
         self.sources = [
             ProtoSource(
-                file, {tuple(at.path): clean(at.leading_comments) for at in locations(file)}
+                file,
+                {
+                    tuple(at.path): clean(at.leading_comments)
+                    for at in file.source_code_info.location
+                },
             )
             for file in files.file
             if file.package == PACKAGE
         ]
         self.access = AccessReader(files)
+        self.services = [
+            (source, index, service)
+            for source in self.sources
+            for index, service in enumerate(source.file.service)
+        ]
+        self.methods = [method for _, _, service in self.services for method in service.method]
         self.messages = {
             message.name: (source, index, message)
             for source in self.sources
@@ -84,31 +93,34 @@ class ApiPage:
             for source in self.sources
             for index, enum in enumerate(source.file.enum_type)
         }
+
+
+class ApiPage:
+    """The page under construction, and the names that its text may link to."""
+
+    def __init__(self, contract: Contract, example: Example) -> None:
+        self.example = example
+        self.sources, self.access = contract.sources, contract.access
+        self.services, self.messages = contract.services, contract.messages
+        self.enums = contract.enums
         _, _, reasons = self.enums[ERROR_ENUM]
         self.reasons = {value.name.removeprefix(ERROR_PREFIX) for value in reasons.value}
         # Requests and responses stand with their RPC; everything else has a section of its own.
         self.bodies = {
             last_part(name)
-            for source in self.sources
-            for service in source.file.service
-            for method in service.method
+            for method in contract.methods
             for name in (method.input_type, method.output_type)
         }
 
     def render(self) -> str:
         """The whole page."""
-        services = [
-            (source, index, service)
-            for source in self.sources
-            for index, service in enumerate(source.file.service)
-        ]
         return (
             "\n".join(
                 [
                     INTRODUCTION,
-                    *self.contents([service for _, _, service in services]),
+                    *self.contents(),
                     "## Services\n",
-                    *(line for entry in services for line in self.service(*entry)),
+                    *(line for entry in self.services for line in self.service(*entry)),
                     "## Messages\n",
                     *self.nouns(),
                     "## Enums\n",
@@ -120,9 +132,9 @@ class ApiPage:
             + "\n"
         )
 
-    def contents(self, services: Sequence[Service]) -> Iterator[str]:
+    def contents(self) -> Iterator[str]:
         """Links to every RPC and section."""
-        for service in services:
+        for _, _, service in self.services:
             rpcs = ", ".join(f"[{rpc.name}](#{anchor(rpc.name)})" for rpc in service.method)
             yield f"- [{service.name}](#{anchor(service.name)}): {rpcs}"
         yield "- [Messages](#messages), [Enums](#enums), [Error reasons](#error-reasons)\n"
@@ -288,18 +300,6 @@ class AccessReader:
         if rule.installation:
             words += ", for all tenants (only for credentials of the operator's tenant)"
         return words + "."
-
-
-def render(files: descriptor_pb2.FileDescriptorSet, example: Example) -> str:
-    """The page as Markdown. `files` must have source info and hold all imports."""
-    return ApiPage(files, example).render()
-
-
-def locations(
-    file: descriptor_pb2.FileDescriptorProto,
-) -> Sequence[descriptor_pb2.SourceCodeInfo.Location]:
-    """Where each element of a file stands, with its comments."""
-    return file.source_code_info.location
 
 
 def clean(comment: str) -> str:

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 
-from tools import api_docs, generated, openapi
+from tools import generated, openapi
+from tools.api_docs import ApiPage, Contract
 from tools.http_examples import ExampleRequests
 
 PROTOS = generated.ROOT / "protos"
@@ -64,9 +65,10 @@ def generate(destination: Path) -> dict[Path, str]:
         for stub in sorted((destination / PACKAGE).iterdir())
     }
     described = descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes())
-    texts[API_DOCS] = api_docs.render(described, ExampleRequests(described).curl)
+    contract = Contract(described)
+    texts[API_DOCS] = ApiPage(contract, ExampleRequests(contract).curl).render()
     project = tomllib.loads((generated.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    texts[OPENAPI] = openapi.render(described, project["version"])
+    texts[OPENAPI] = openapi.render(contract, project["version"])
     return texts
 
 

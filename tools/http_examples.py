@@ -7,19 +7,14 @@ import re
 import struct
 from typing import Any
 
-from google.protobuf import descriptor_pb2
-
 from tools.api_docs import (
     FILE_MESSAGE,
     MESSAGE_FIELD,
     PACKAGE,
+    Contract,
     Field,
-    Message,
     Method,
-    ProtoSource,
-    clean,
     last_part,
-    locations,
 )
 
 ADDRESS = "http://127.0.0.1:8090"
@@ -82,17 +77,8 @@ TEXT = (Field.TYPE_STRING, Field.TYPE_BYTES)
 class ExampleRequests:
     """Makes the smallest sensible request of an RPC."""
 
-    def __init__(self, files: descriptor_pb2.FileDescriptorSet) -> None:
-        self._messages: dict[str, tuple[ProtoSource, int, Message]] = {}
-        self._enums: dict[str, descriptor_pb2.EnumDescriptorProto] = {}
-        for file in files.file:
-            if file.package == PACKAGE:
-                source = ProtoSource(
-                    file, {tuple(at.path): clean(at.leading_comments) for at in locations(file)}
-                )
-                for index, message in enumerate(file.message_type):
-                    self._messages[message.name] = (source, index, message)
-                self._enums |= {enum.name: enum for enum in file.enum_type}
+    def __init__(self, contract: Contract) -> None:
+        self._messages, self._enums = contract.messages, contract.enums
 
     def of(self, method: Method) -> dict[str, Any]:
         """The request as JSON."""
@@ -128,7 +114,7 @@ class ExampleRequests:
         if field.type == Field.TYPE_MESSAGE:
             return self._message(name) if name in self._messages else {}
         if field.type == Field.TYPE_ENUM:
-            return self._enums[name].value[1].name
+            return self._enums[name][2].value[1].name
         if field.type in TEXT:
             return ID if field.name.endswith("_id") else "example"
         return 0.5 if field.type in REAL else True if field.type == Field.TYPE_BOOL else 1

@@ -11,8 +11,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from google.protobuf import descriptor_pb2
-
 from tools.api_docs import (
     FILE_ENUM,
     FILE_MESSAGE,
@@ -20,7 +18,7 @@ from tools.api_docs import (
     MESSAGE_FIELD,
     PACKAGE,
     SERVICE_METHOD,
-    ApiPage,
+    Contract,
     Enum,
     Field,
     Message,
@@ -34,24 +32,11 @@ from tools.http_examples import ExampleRequests
 
 JSON, STREAM = "application/json", "application/connect+json"
 
-CODES = (
-    "canceled",
-    "unknown",
-    "invalid_argument",
-    "deadline_exceeded",
-    "not_found",
-    "already_exists",
-    "permission_denied",
-    "resource_exhausted",
-    "failed_precondition",
-    "aborted",
-    "out_of_range",
-    "unimplemented",
-    "internal",
-    "unavailable",
-    "data_loss",
-    "unauthenticated",
-)
+CODES = """
+canceled unknown invalid_argument deadline_exceeded not_found already_exists permission_denied
+resource_exhausted failed_precondition aborted out_of_range unimplemented internal unavailable
+data_loss unauthenticated
+""".split()
 
 INTRODUCTION = """\
 Every RPC of `hitherto.v1` over HTTP with JSON, by the Connect protocol (connectrpc.com).
@@ -94,23 +79,13 @@ SCALARS: dict[int, dict[str, Any]] = {
 class OpenApi:
     """The document under construction."""
 
-    def __init__(self, files: descriptor_pb2.FileDescriptorSet) -> None:
-        self._examples = ExampleRequests(files)
-        self._page = ApiPage(files, self._examples.curl)
-        self._asked = {
-            last_part(method.input_type)
-            for source in self._page.sources
-            for service in source.file.service
-            for method in service.method
-        }
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._examples = ExampleRequests(contract)
+        self._asked = {last_part(method.input_type) for method in contract.methods}
 
     def document(self, version: str) -> dict[str, Any]:
         """The whole document."""
-        services = [
-            (source, index, service)
-            for source in self._page.sources
-            for index, service in enumerate(source.file.service)
-        ]
         return {
             "openapi": "3.1.0",
             "info": {
@@ -123,13 +98,13 @@ class OpenApi:
             "security": [{"bearer": []}, {}],
             "tags": [
                 {"name": service.name, "description": source.comment(FILE_SERVICE, index)}
-                for source, index, service in services
+                for source, index, service in self._contract.services
             ],
             "paths": {
                 f"/{PACKAGE}.{service.name}/{method.name}": self._path(
                     source, index, service, number, method
                 )
-                for source, index, service in services
+                for source, index, service in self._contract.services
                 for number, method in enumerate(service.method)
             },
             "components": {
@@ -160,7 +135,7 @@ class OpenApi:
         about: dict[str, Any] = {
             "tags": [service.name],
             "summary": text.partition(". ")[0].replace("\n", " ").rstrip(".") + ".",
-            "description": f"{text}\n\nNeeds: {self._page.access.sentence(method)}",
+            "description": f"{text}\n\nNeeds: {self._contract.access.sentence(method)}",
         }
         replies = {
             "200": {
@@ -185,7 +160,7 @@ class OpenApi:
             "responses": replies,
         }
         path = {"post": post}
-        if self._page.access.reads_only(method) and not streams:
+        if self._contract.access.reads_only(method) and not streams:
             names = ("message", "encoding", "base64", "compression", "connect", "timeout")
             path["get"] = {
                 "tags": [service.name],
@@ -197,7 +172,7 @@ class OpenApi:
         return path
 
     def _messages(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for name, (source, index, message) in self._page.messages.items():
+        for name, (source, index, message) in self._contract.messages.items():
             yield f"{PACKAGE}.{name}", self._message(source, index, message)
 
     def _message(self, source: ProtoSource, index: int, message: Message) -> dict[str, Any]:
@@ -223,7 +198,7 @@ class OpenApi:
         return {**schema_of(message, field), "description": without_name(field.name, text)}
 
     def _enums(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for name, (source, index, enum) in self._page.enums.items():
+        for name, (source, index, enum) in self._contract.enums.items():
             yield (
                 f"{PACKAGE}.{name}",
                 {
@@ -321,7 +296,7 @@ ERROR: dict[str, Any] = {
     "type": "object",
     "description": "An error, as the Connect protocol sends it.",
     "properties": {
-        "code": {"type": "string", "enum": list(CODES), "description": "What kind of error it is."},
+        "code": {"type": "string", "enum": CODES, "description": "What kind of error it is."},
         "message": {"type": "string", "description": "What went wrong, and what to do."},
         "details": {
             "type": "array",
@@ -350,7 +325,7 @@ ERROR_RESPONSE = {
 }
 
 
-def render(files: descriptor_pb2.FileDescriptorSet, version: str) -> str:
-    """The document as JSON text. `files` must have source info and hold all imports."""
-    document = OpenApi(files).document(version)
+def render(contract: Contract, version: str) -> str:
+    """The document as JSON text."""
+    document = OpenApi(contract).document(version)
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
