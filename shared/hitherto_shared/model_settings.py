@@ -123,27 +123,22 @@ class ModelSettings(BaseSettings):
     @property
     def embedding_server(self) -> ModelServer:
         """The server of the embedder: that of the language model unless it has its own."""
-        chat = self.chat_server
-        headers = {**chat.headers, **self.embedding_headers}
-        if self.embedding_base_url is None and self.embedding_api_key is None:
-            return replace(chat, headers=headers, extra=self.embedding_extra)
-        own_key = self.embedding_api_key is not None
-        if self.embedding_base_url is None:
-            return replace(
-                chat,
-                api_key=_clear(self.embedding_api_key),
-                azure_token=None,
-                headers=headers,
-                extra=self.embedding_extra,
-                key_setting="EMBEDDING_API_KEY",
+        server = self.chat_server
+        if self.embedding_base_url is not None:
+            server = ModelServer(
+                self.embedding_base_url,
+                _clear(self.openai_api_key),
+                url_setting="EMBEDDING_BASE_URL",
             )
-        return ModelServer(
-            self.embedding_base_url,
-            _clear(self.embedding_api_key or self.openai_api_key),
-            headers=self.embedding_headers,
-            extra=self.embedding_extra,
-            url_setting="EMBEDDING_BASE_URL",
-            key_setting="EMBEDDING_API_KEY" if own_key else "OPENAI_API_KEY",
+        headers = {**server.headers, **self.embedding_headers}
+        server = replace(server, headers=headers, extra=self.embedding_extra)
+        if self.embedding_api_key is None:
+            return server
+        return replace(
+            server,
+            api_key=_clear(self.embedding_api_key),
+            azure_token=None,
+            key_setting="EMBEDDING_API_KEY",
         )
 
     @model_validator(mode="after")
