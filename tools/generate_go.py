@@ -28,11 +28,7 @@ PLUGINS = (
 
 
 def generate(go: str, folder: Path) -> dict[Path, str]:
-    """Generate into an empty folder and return the texts by their path in the repository.
-
-    Raises:
-        SystemExit: A step failed; it has said why on stderr.
-    """
+    """Generate into an empty folder and return the texts by their path in the repository."""
     plugins = folder / "plugins"
     plugins.mkdir()
     _run([go, "build", "-modfile=tools.mod", "-o", f"{plugins}{os.sep}", *PLUGINS])

@@ -45,11 +45,7 @@ def write(texts: Mapping[Path, str], present: Set[Path]) -> None:
 
 
 def check(texts: Mapping[Path, str], present: Set[Path], source: str, command: str) -> None:
-    """Compare the repository with what its source says.
-
-    Raises:
-        SystemExit: Something differs.
-    """
+    """End the process with what differs between the repository and its source."""
     problems = [f"  missing: {path}" for path in sorted(texts.keys() - present)]
     problems += [f"  no longer generated: {path}" for path in sorted(present - texts.keys())]
     problems += [

@@ -35,11 +35,7 @@ PLACES: tuple[tuple[str, str], ...] = (
 
 
 def numbers() -> dict[str, set[str]]:
-    """The numbers in each file.
-
-    Raises:
-        ValueError: A file bears none where it should.
-    """
+    """The numbers in each file; ValueError if a file bears none where it should."""
     found: dict[str, set[str]] = {}
     for file, pattern in PLACES:
         text = (ROOT / file).read_text("utf-8")
@@ -51,11 +47,7 @@ def numbers() -> dict[str, set[str]]:
 
 
 def version() -> str:
-    """The one number of all places.
-
-    Raises:
-        ValueError: A place has another one, or none.
-    """
+    """The one number of all places; ValueError if a place has another one, or none."""
     found = numbers()
     (number,) = found["pyproject.toml"]
     others = [
@@ -67,11 +59,7 @@ def version() -> str:
 
 
 def write(number: str) -> None:
-    """Write the number in every place.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Write the number in every place; ValueError if it is none."""
     if re.fullmatch(_NUMBER, number) is None:
         raise ValueError(f"{number!r} is no version such as 1.2.3")
     for file, pattern in PLACES:

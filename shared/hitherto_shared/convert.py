@@ -204,11 +204,7 @@ def _made(kind: type[Made], model: Any, **more: Any) -> Made:
 def _other_fields(
     kind: type[ProtoMessage], model: type, given: frozenset[str]
 ) -> list[tuple[str, Callable[[Any], Any] | None]]:
-    """The names of the fields that are not given, each with what converts its values, if any.
-
-    Raises:
-        TypeError: The model lacks one of them.
-    """
+    """The names of the fields that are not given, each with what converts its values, if any."""
     others = [of for of in kind.DESCRIPTOR.fields if of.name not in given]
     held = {each.name for each in dataclasses.fields(model)}
     if missing := [of.name for of in others if of.name not in held]:

@@ -160,11 +160,7 @@ class ModelServer:
         return root.with_path(beginning + path, encoded=True).with_query(root.query)
 
     def request_headers(self) -> dict[str, str]:
-        """The headers of every request.
-
-        Raises:
-            ValueError: A variable cannot be sent; the message names it.
-        """
+        """The headers of every request; ValueError names a variable that cannot be sent."""
         pair = basic_authorization(self.root)
         if self.azure_version and not self.azure_token:
             login = {"api-key": self.key}
@@ -271,11 +267,7 @@ class ModelServer:
     def json_object(
         self, content: bytes, load: Callable[[bytes], Any] = json.loads
     ) -> dict[str, Any]:
-        """Parse the body of a success, with `load`.
-
-        Raises:
-            ModelMisbehaved: It is not a JSON object.
-        """
+        """Parse the body of a success with `load`; anything but an object is ModelMisbehaved."""
         try:
             body = load(content)
         except (ValueError, RecursionError):
@@ -315,11 +307,7 @@ def work_of_json(content: bytes) -> int:
 
 
 def _sendable(variable: str) -> str:
-    """The value of an environment variable for a header, empty if it is not set.
-
-    Raises:
-        ValueError: It cannot be sent; the message names the variable.
-    """
+    """The value of a variable for a header, empty if unset; ValueError if it cannot be sent."""
     value = os.environ.get(variable, "")
     if not (value.isascii() and (value.isprintable() or not value)):
         raise ValueError(f"{variable} contains invalid characters: copy it again")

@@ -14,11 +14,7 @@ _MOUNTED = _OTHERS & ~stat.S_IRGRP
 
 
 def create_once(path: Path, content: bytes) -> None:
-    """Create a file with a key or a secret (mode 0600), unless there is one.
-
-    Raises:
-        OSError: It cannot be created.
-    """
+    """Create a file with a key or a secret (mode 0600), unless there is one."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,11 +37,7 @@ ELSEWHERE = frozenset(f"{PREFIX}{name.upper()}" for name in (*_OF_ONE_SERVICE, *
 
 
 def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) -> None:
-    """Handle `--help` and `--version`, and refuse everything else: settings are variables.
-
-    Raises:
-        SystemExit: The process must end, with this code.
-    """
+    """Handle `--help` and `--version`, and refuse everything else: settings are variables."""
     parser = CommandParser(
         prog=name,
         description=purpose,

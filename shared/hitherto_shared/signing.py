@@ -48,11 +48,7 @@ def key_id_of(public_key: bytes) -> str:
 
 
 def verify(public_key: bytes, payload: bytes, signature: bytes) -> None:
-    """Check a signature.
-
-    Raises:
-        BrokenSignature: Payload or signature were changed, or another key signed.
-    """
+    """Raise BrokenSignature if this key has not signed this payload."""
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, payload)
     except (InvalidSignature, ValueError):

@@ -71,11 +71,7 @@ def stop_tracing() -> None:
 
 
 def _wanted() -> bool:
-    """Whether the standard variables ask for traces by OTLP.
-
-    Raises:
-        ValueError: They ask for another exporter.
-    """
+    """Whether the standard variables ask for traces by OTLP; ValueError for another exporter."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     exporter = os.environ.get("OTEL_TRACES_EXPORTER", "").strip()

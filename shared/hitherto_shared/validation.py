@@ -67,11 +67,7 @@ class Checks:
             self._uncounted += 1
 
     def done(self) -> None:
-        """End the checks.
-
-        Raises:
-            InvalidRequest: There were violations.
-        """
+        """Raise InvalidRequest if there are violations."""
         if self._violations:
             raise InvalidRequest(self._violations, uncounted=self._uncounted)
 

@@ -72,11 +72,7 @@ def fetch(command: str, *arguments: object, cwd: Path, **environment: str) -> No
 
 
 def tool(*names: str) -> None:
-    """Look for commands on the path.
-
-    Raises:
-        LeftOut: One is missing.
-    """
+    """Raise LeftOut if a command is not on the path."""
     for name in names:
         if shutil.which(name) is None:
             raise LeftOut(f"there is no {name} on the path")

@@ -50,20 +50,12 @@ class Digest:
         }
 
     def check_signature(self, public_key: bytes) -> None:
-        """Check the signature with a public key of 32 bytes.
-
-        Raises:
-            BrokenSignature: The digest was changed, or another key signed.
-        """
+        """Raise BrokenSignature unless the key of these 32 bytes has signed this digest."""
         verify(public_key, self.payload, self.signature)
 
 
 def read_digest(document: Mapping[str, Any]) -> Digest:
-    """Parse the output of `Digest.as_json`.
-
-    Raises:
-        ValueError: It is not a digest.
-    """
+    """Parse the output of `Digest.as_json`; anything else is a ValueError."""
     try:
         return Digest(
             str(document["tenant_id"]),

@@ -36,11 +36,7 @@ class KeyAddress:
         self._proxy = proxy_for(url) if url.scheme == "https" else None
 
     async def read(self) -> bytes:
-        """The body of the reply.
-
-        Raises:
-            KeysUnreachable: The server is unreachable, is slow, or replies with something else.
-        """
+        """The body of the reply; see `KeySource`."""
         try:
             async with asyncio.timeout(_FETCH_SECONDS):
                 return await self._fetch()

@@ -55,11 +55,7 @@ class KeyFile:
         self._path = path
 
     async def read(self) -> bytes:
-        """The file's bytes.
-
-        Raises:
-            KeysUnreachable: It is not there or cannot be read.
-        """
+        """The file's bytes; see `KeySource`."""
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> bytes:

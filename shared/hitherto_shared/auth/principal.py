@@ -111,11 +111,7 @@ class Principal:
         return Scope(self.tenant_id, user_id)
 
     def check_reaches(self, user_id: str, department: str) -> None:
-        """See `reaches`.
-
-        Raises:
-            NotPermitted: The caller may not act for that user.
-        """
+        """Raise NotPermitted if the caller may not act for that user; see `reaches`."""
         if not self.reaches(user_id, department):
             if self.users is not None and not self.departments:
                 raise user_not_allowed(NOT_LISTED)
@@ -127,11 +123,7 @@ class Principal:
             )
 
     def check_capability(self, capability: str) -> None:
-        """Refuse a caller without a named right.
-
-        Raises:
-            NotPermitted: It lacks the right.
-        """
+        """Raise NotPermitted if the caller lacks a named right."""
         if capability not in self.capabilities:
             raise NotPermitted(
                 f"this call needs a credential with the capability `{capability}`",
@@ -140,11 +132,7 @@ class Principal:
             )
 
     def check_origin(self, field: str, origin: str) -> None:
-        """Refuse a user's credential for statements of the operator.
-
-        Raises:
-            NotPermitted: The credential is a user's.
-        """
+        """Raise NotPermitted if a user's credential is to speak for the operator."""
         if origin == "operator" and self.user_id is not None:
             raise NotPermitted(
                 "this credential is bound to a person, who cannot speak for the operator: leave"

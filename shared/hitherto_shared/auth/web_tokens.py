@@ -64,11 +64,7 @@ class WebTokenAuthentication:
         self._signatures = jwt.PyJWS(algorithms=sorted(self._algorithms))
 
     async def authenticate(self, authorization: str | None) -> Principal:
-        """The caller of `Bearer <token>`.
-
-        Raises:
-            NotAuthenticated: There is no valid token.
-        """
+        """The caller of `Bearer <token>`; raises NotAuthenticated without a valid one."""
         try:
             return await self._principal(authorization)
         except TokenRefused as refused:

@@ -133,11 +133,7 @@ class Exchange:
         self._made = 0
 
     async def ask(self, asked: Sequence[BoundStatement]) -> list[StatementResult]:
-        """The answers to statements, in order.
-
-        Raises:
-            psycopg.Error: The error of the first statement that failed.
-        """
+        """The answers to statements, in order; raises the error of the first that failed."""
         with Waiting("sql", tuple([each.sql for each in asked])):
             async with self._connection.lock:
                 try:

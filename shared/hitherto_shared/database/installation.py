@@ -17,23 +17,16 @@ _READ = "SELECT value FROM installation WHERE fact = 'hash_key_id'"
 
 
 async def state_hash_key(connection: Connection, key: bytes) -> None:
-    """Record the installation's hash key, unless it is recorded; then compare it.
+    """Record the installation's hash key, unless it is recorded; then `check_hash_key`.
 
     The role is hitherto_maintenance.
-
-    Raises:
-        ValueError: The installation has another one.
     """
     await connection.execute(_STATE, {"id": hash_key_id(key)})
     await check_hash_key(connection, key)
 
 
 async def check_hash_key(connection: Connection, key: bytes) -> None:
-    """Check that this process has the installation's hash key, if that is recorded.
-
-    Raises:
-        ValueError: The installation has another one.
-    """
+    """Raise ValueError if the installation has recorded another hash key."""
     row = await connection.fetch_row(_READ)
     if row is not None and row[0] != hash_key_id(key):
         raise ValueError(

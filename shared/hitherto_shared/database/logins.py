@@ -70,11 +70,7 @@ def passwords_for(
 
 
 def require_no_more(connection: psycopg.Connection, role: Role) -> None:
-    """Check that this connection cannot assume another role.
-
-    Raises:
-        LoginTooStrong: It can.
-    """
+    """Raise LoginTooStrong if this connection can assume another role."""
     rows = connection.execute(_TOO_STRONG, {"ours": [OWNER, *LOGINS], "schema": SCHEMA}).fetchall()
     names = [row[0] for row in rows]
     if not names:

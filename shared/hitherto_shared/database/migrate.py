@@ -380,11 +380,7 @@ def _migrated(conninfo: str) -> tuple[str, bool]:
 
 
 def _require_rights(conninfo: str) -> None:
-    """Check that the services' logins have their rights.
-
-    Raises:
-        MigrationError: Some are gone; the message says how to get them back.
-    """
+    """Raise MigrationError, with the remedy, if the services' logins lack rights."""
     with connected(conninfo) as connection:
         lacking = lacking_rights(connection)
     if lacking:

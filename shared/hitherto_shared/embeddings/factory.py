@@ -45,11 +45,7 @@ def configured_embedder(settings: SharedSettings) -> Embedder:
 
 
 def embedders_for(settings: SharedSettings) -> Embedders:
-    """The embedder in the environment, and all others that it can call.
-
-    Raises:
-        ValueError: As `configured_embedder`.
-    """
+    """The embedder in the environment (`configured_embedder`), and all others that it can call."""
     build = _of_the_api(settings) if settings.embeddings_available else None
     return Embedders(configured_embedder(settings), build)
 

@@ -46,11 +46,7 @@ def keys_at_hand(*keys: UserKey | None) -> Iterator[None]:
 
 
 def key_at_hand(scope: Scope) -> UserKey:
-    """The key of a user.
-
-    Raises:
-        KeyNeeded: It is not at hand.
-    """
+    """The key of a user; raises KeyNeeded if it is not at hand."""
     key = _keys.get({}).get((scope.tenant_id, scope.user_id))
     if key is None:
         raise KeyNeeded

@@ -52,11 +52,7 @@ class SealedRow:
         return key.seal(values, place, version=row[self.version] if self.version else 0)
 
     def open(self, key: UserKey, sealed: bytes, *ids: object) -> dict[str, Any]:
-        """The columns in clear of the row with these ids.
-
-        Raises:
-            BrokenSeal: `sealed` was changed, or belongs to another row, user or key.
-        """
+        """The columns in clear of the row with these ids; raises as `UserKey.open`."""
         values = key.open(sealed, self.place(*ids))
         return dict.fromkeys(self.columns, values) if self.whole else values
 

@@ -65,7 +65,7 @@ class UserKey:
         """Open what `seal` returned.
 
         Raises:
-            BrokenSeal: It was changed, or sealed for another row or user or with another key.
+            DecryptionFailed: It was changed, or sealed for another row or user or with another key.
         """
         text = self.open_bytes(sealed, place).decode("utf-8", "surrogatepass")
         values: dict[str, Any] = json.loads(text)
@@ -78,11 +78,7 @@ class UserKey:
         return head + nonce + self._cipher.encrypt(nonce, plain, self._binding(head, place))
 
     def open_bytes(self, sealed: bytes, place: Sequence[str]) -> bytes:
-        """Open what `seal_bytes` returned.
-
-        Raises:
-            BrokenSeal: It was changed, or sealed for another row or user or with another key.
-        """
+        """Open what `seal_bytes` returned; raises as `open`."""
         # Drivers also return memoryviews.
         sealed = bytes(sealed)
         length = {_FORMAT: 1, _VERSIONED: 1 + _VERSION}.get(sealed[:1])

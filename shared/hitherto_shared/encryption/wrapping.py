@@ -74,11 +74,7 @@ class LocalWrapper:
         return nonce + self._cipher.encrypt(nonce, key, _binding(bound_to))
 
     async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
-        """The key, unwrapped here.
-
-        Raises:
-            NotUnwrapped: Changed, bound to something else, or wrapped with another key.
-        """
+        """The key, unwrapped here; see `KeyWrapper`."""
         try:
             return self._cipher.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], _binding(bound_to))
         except (InvalidTag, ValueError):

@@ -129,11 +129,7 @@ class Admission:
         return CredentialInUse(self._authenticator, metadata.get(_CREDENTIAL), check)
 
     async def check_people(self, needs: Requirements, request: Any, context: Context) -> None:
-        """Check the users and departments in a request against the caller's rights.
-
-        Raises:
-            NotPermitted: The caller may not name one of them.
-        """
+        """Raise NotPermitted if the caller may not name a user or department of a request."""
         if needs.rule is None or not isinstance(request, Message):
             return
         call = current_call()

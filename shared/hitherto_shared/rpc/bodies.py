@@ -60,11 +60,7 @@ class Body:
         self.holds(0)
 
     async def room(self, seconds: float = WAIT_SECONDS) -> None:
-        """Reserve room for a body that may arrive.
-
-        Raises:
-            Exhausted: There was none.
-        """
+        """Reserve room for a body that may arrive; raises Exhausted if there is none."""
         if not self._turns.taken_at_once(self._owner):
             try:
                 async with asyncio.timeout(seconds):

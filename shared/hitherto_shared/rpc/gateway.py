@@ -366,11 +366,7 @@ async def _drop_the_rest(body: Body, context: Context) -> None:
 
 
 def _check_size(reply: bytes) -> None:
-    """Refuse a reply that gRPC would not send, and would not say why.
-
-    Raises:
-        Exhausted: It is too large.
-    """
+    """Raise Exhausted for a reply that is too large: gRPC would not send it, nor say why."""
     if len(reply) > MAX_REPLY_BYTES:
         raise Exhausted(
             f"a reply may have at most {MAX_REPLY_BYTES:,} bytes, and this one would have "

@@ -116,21 +116,13 @@ class Meter:
         self._people: list[Key] = [] if user_id is None else [(tenant_id, user_id)]
 
     def begin(self) -> None:
-        """Count a call, as far as its users are known.
-
-        Raises:
-            Exhausted: The tenant or the user exceeds a limit.
-        """
+        """Count a call, as far as its users are known; raises Exhausted beyond a limit."""
         self._require(self._waits())
         self._limits.tenant_calls.take(self._tenant, 1)
         self._count_people()
 
     def request(self, users: Iterable[str], size: int) -> None:
-        """Count the only request of a call that has begun.
-
-        Raises:
-            Exhausted: One of them exceeds a limit.
-        """
+        """Count the only request of a call that has begun; raises as `begin`."""
         if not self._personal:
             self._name(users)
             self._require(self._waits_of_people())

@@ -273,11 +273,7 @@ def _read_certificates(path: Path, setting: str) -> tuple[bytes, list[x509.Certi
 
 
 def _check_key(key: bytes, chain: bytes) -> None:
-    """See that a key is that of a certificate: gRPC says neither which of them is wrong, nor why.
-
-    Raises:
-        ValueError: It is not, or none that can be used.
-    """
+    """Raise ValueError if a key is not that of a certificate: gRPC says neither which nor why."""
     try:
         public = load_pem_private_key(key, None).public_key()
         certified = x509.load_pem_x509_certificates(chain)[0].public_key()
