@@ -83,11 +83,9 @@ class InvalidRequest(HithertoError):
     code = grpc.StatusCode.INVALID_ARGUMENT
 
     def __init__(self, violations: Sequence[FieldViolation], *, uncounted: int = 0) -> None:
-        """All violations.
+        """All violations, at least one, and the number of further ones that are not listed.
 
-        Args:
-            violations: At least one. They share a reason, or it is `INVALID_FIELD`.
-            uncounted: The number of further, unlisted violations.
+        Unless they share a reason, it is `INVALID_FIELD`.
         """
         first = violations[0]
         self.total = len(violations) + uncounted

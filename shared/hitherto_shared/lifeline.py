@@ -27,9 +27,8 @@ def is_lifeline(word: str) -> bool:
 def watch_starter(given: Sequence[str], gone: Callable[[], object]) -> None:
     """Call `gone`, in a thread of its own, when the starter has ended.
 
-    Args:
-        given: The command line, without the program. Without a lifeline in it nothing happens.
-        gone: It may raise RuntimeError if there is nothing left to end.
+    Without a lifeline in the command line, nothing happens. `gone` may raise RuntimeError if there
+    is nothing left to end.
     """
     descriptor = next((int(word.removeprefix(_OPTION)) for word in given if is_lifeline(word)), -1)
     if descriptor < 0:

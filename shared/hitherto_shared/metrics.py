@@ -296,9 +296,7 @@ def measured_model_call(kind: str, model: str) -> Iterator[ModelCall]:
 def shown(listen: str | None, *, processes: int = 1) -> Iterator[None]:
     """Show the metrics of this process at `http://listen/metrics`, or those of its children.
 
-    Args:
-        listen: `host:port`; None: nowhere.
-        processes: How many processes of the service this one will start; 1: it serves itself.
+    None: nowhere. A process that will start several `processes` of the service shows their sum.
 
     Raises:
         ValueError: The address cannot be used; something else may listen there.

@@ -24,9 +24,7 @@ _person: ContextVar[str | None] = ContextVar("hitherto_person", default=None)
 class Owner(NamedTuple):
     """Who holds or wants something.
 
-    Attributes:
-        tenant_id: The tenant.
-        user_id: The person; None for a service's own credential, and for work of the services.
+    The person is None for a service's own credential, and for work of the services.
     """
 
     tenant_id: str

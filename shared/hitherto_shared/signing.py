@@ -24,12 +24,9 @@ class BrokenSignature(Exception):
 
 
 class Signer:
-    """Signs with one private key.
+    """Signs with one private key, whose public half has 32 bytes.
 
-    Attributes:
-        key_id: Identifies the key: the first 16 hexadecimal digits of the SHA-256 of its public
-            half.
-        public_key: The public half, 32 bytes.
+    `key_id` is the first 16 hexadecimal digits of the SHA-256 of that half.
     """
 
     def __init__(self, key: Ed25519PrivateKey) -> None:

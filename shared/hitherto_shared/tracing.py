@@ -42,10 +42,7 @@ def traceparent() -> str | None:
 
 
 def start_tracing(service: str) -> None:
-    """Switch traces on if the environment asks for it.
-
-    Args:
-        service: The name of the service, unless OTEL_SERVICE_NAME gives another.
+    """Switch traces on if the environment asks for it; OTEL_SERVICE_NAME may name the service.
 
     Raises:
         ValueError: A variable has a value that cannot be used; the message names it.

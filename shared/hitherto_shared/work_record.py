@@ -26,12 +26,9 @@ _MOST_SHOWN = 20
 
 
 class WorkRecord:
-    """The record of one call or attempt.
+    """The record of one call or attempt: its waits, and its tokens, such as of `chat_input`.
 
-    Attributes:
-        tokens: Tokens by kind and direction, such as `chat input`.
-        counts: The counts of a job's result so far.
-        outcome: How an attempt at a job ended; empty until then.
+    Of an attempt at a job, also the counts of the result so far, and how it ended.
     """
 
     __slots__ = ("_waits", "counts", "outcome", "tokens")

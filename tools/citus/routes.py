@@ -63,12 +63,9 @@ GROUP BY proname HAVING bool_and(provolatile = 'v') ORDER BY 1
 
 @dataclass(frozen=True)
 class ServiceStatement:
-    """A statement of the services.
+    """A statement of the services as they send it, named by its module and constant.
 
-    Attributes:
-        name: Its module and constant.
-        text: As the services send it, with placeholders of psycopg.
-        across: Whether it is meant to concern several users: sweeps, claims, a tenant's own rows.
+    `across`: it is meant to concern several users, as sweeps, claims and rows of a tenant do.
     """
 
     name: str
@@ -78,12 +75,9 @@ class ServiceStatement:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a statement goes.
+    """Where a statement goes: its tasks on shards (0: of the coordinator), or why it was refused.
 
-    Attributes:
-        tasks: The number of tasks on shards; 0 for one of the coordinator alone.
-        steps: The number of steps before it whose results travel between nodes.
-        refused: Why it was not planned; empty if it was.
+    `steps` come before it, whose results travel between nodes.
     """
 
     tasks: int = 0
@@ -146,10 +140,7 @@ def route(
 ) -> Route:
     """Where a statement goes, by the plan for sample parameters; nothing is executed.
 
-    Args:
-        connection: In autocommit, and without prepared statements of its own.
-        statement: The statement.
-        plan: Which tables are distributed, where there is Citus.
+    The connection is in autocommit, and has no prepared statements of its own.
     """
     text, count = _numbered(statement.text)
     given = _TYPES.get(statement.name, ())

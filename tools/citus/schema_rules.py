@@ -66,25 +66,14 @@ WHERE schemaname = 'hitherto' AND qual LIKE '%current_setting%' ORDER BY 1
 
 @dataclass(frozen=True)
 class Distribution:
-    """Which tables are distributed, and how.
-
-    Attributes:
-        distributed: Tables with their rows beside those of the same user, in the order in which
-            they are distributed.
-        reference: Tables that every node has a copy of.
-    """
+    """Which tables are distributed, in this order, and which ones every node has a copy of."""
 
     distributed: tuple[str, ...] = DISTRIBUTED
     reference: frozenset[str] = frozenset(REFERENCE)
 
 
 def broken_rules(connection: psycopg.Connection, plan: Distribution) -> list[str]:
-    """What keeps Citus from distributing the tables as planned; a line for each.
-
-    Args:
-        connection: A migrated database, with `hitherto` first in its search path.
-        plan: Which tables are distributed.
-    """
+    """What keeps Citus from distributing the tables of a migrated database; a line for each."""
     tables: dict[str, str | None] = dict(connection.execute(_TABLES, {"column": COLUMN}).fetchall())
     return [
         *_of_tables(tables, plan),

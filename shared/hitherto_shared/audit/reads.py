@@ -42,12 +42,10 @@ class AuditedReads:
     async def note(self, user_ids: Iterable[str], *, timeout: float) -> None:
         """Record that the current call reads the data of these users, before it is answered.
 
-        Args:
-            user_ids: The users; `audit.NOBODY` for all users of the tenant at once.
-            timeout: Seconds until the call fails because it cannot be recorded.
+        `audit.NOBODY` stands for all users of the tenant at once.
 
         Raises:
-            Unavailable: It could not be recorded, and so must not be answered.
+            Unavailable: It could not be recorded within `timeout`, and so must not be answered.
         """
         call = current_call()
         principal = call.principal

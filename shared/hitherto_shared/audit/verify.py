@@ -28,12 +28,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result for one day.
-
-    Attributes:
-        state: One of `unchanged`, `changed`, `forged`, `unknown_key`, `replaced` and `missing`.
-        count: Number of signed entries.
-    """
+    """The result for one day: a state (see `_MEANINGS`), and the number of signed entries."""
 
     day: date
     state: str

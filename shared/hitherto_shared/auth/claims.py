@@ -39,13 +39,7 @@ class TokenRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The required claims of every token.
-
-    Attributes:
-        issuer: The exact `iss`.
-        audience: What `aud` must be or contain.
-        tenant_claim: The claim that names the tenant.
-    """
+    """The required claims of every token: the exact `iss`, and what `aud` must be or contain."""
 
     issuer: str
     audience: str

@@ -16,13 +16,10 @@ _PIECE = 16 * 1024
 
 
 class KeyAddress:
-    """A key set at an http or https address.
+    """A key set at an http or https address, the latter by way of the environment's proxy.
 
     It follows no redirects, accepts no compression, and reads no more than the maximum size of a
     key set. Certificates are checked against the system's authorities, or `SSL_CERT_FILE`.
-
-    Args:
-        url: The address. An https one is reached through the proxy in the environment.
 
     Raises:
         ValueError: That proxy cannot be used.

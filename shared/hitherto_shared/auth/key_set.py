@@ -35,11 +35,9 @@ class UnusableKeySet(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """Keys by algorithm and id.
+    """Keys by algorithm and id (None for a key without one).
 
-    Attributes:
-        keys: By (algorithm, `kid`); the `kid` is None for a key without one.
-        passed_over: The number of skipped entries: of other types, too weak, or private.
+    `passed_over` counts the skipped entries: of other types, too weak, or private.
     """
 
     keys: Mapping[tuple[str, str | None], Key]

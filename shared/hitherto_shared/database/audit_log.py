@@ -59,14 +59,10 @@ _PAGE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """One entry of the audit log.
+    """One entry of the audit log, made at a time of the database's clock.
 
-    Attributes:
-        created_at: When, by the database's clock.
-        actor: The credential, or the service for its own jobs.
-        method: The RPC with its path, or the kind of the job.
-        user_hash: Hash of the user concerned; empty if there is none.
-        count: The number of reads that it represents; 1 for everything else.
+    `actor` is a credential, or the service for its jobs; `method` an RPC with its path, or the kind
+    of the job. `count` is the number of reads that it represents, and 1 for everything else.
     """
 
     event_id: UUID

@@ -90,13 +90,7 @@ class DatabaseUnreachable(psycopg.OperationalError):
     """
 
     def __init__(self, error: psycopg.Error, conninfo: str = "") -> None:
-        """A failure to connect.
-
-        Args:
-            error: The driver's error.
-            conninfo: The connection string, for a diagnostic retry that may take seconds; empty for
-                none.
-        """
+        """A failure to connect; `conninfo` is for another try, as in `why_unreachable`."""
         why = why_unreachable(error, conninfo)
         self.complete = why in COMPLETE
         super().__init__(f"the database cannot be used: {why}")
@@ -161,10 +155,7 @@ def with_role(
 def settings_since(version: int) -> Mapping[str, str]:
     """What else applies to every statement of a service, set after the login.
 
-    A Postgres that does not know one of them would refuse the login.
-
-    Args:
-        version: The version of Postgres, as libpq numbers it.
+    A Postgres that does not know one of them would refuse the login. `version` is as libpq has it.
     """
     return {"transaction_timeout": "0"} if version >= _HAS_TRANSACTION_TIMEOUT else {}
 

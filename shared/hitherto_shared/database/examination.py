@@ -44,13 +44,9 @@ State = Literal["ok", "note", "fault"]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The outcome of one check.
+    """The outcome of one check, such as `chat`, and what to set or to run; no secret is named.
 
-    Attributes:
-        check: What was checked, such as `chat`.
-        state: `note` works, but perhaps not as intended.
-        told: What was found. It names no secret.
-        remedy: What to set or to run; empty if nothing.
+    The state `note` works, but perhaps not as intended.
     """
 
     check: str
@@ -102,12 +98,8 @@ _HASH_KEY = "SELECT value FROM hitherto.installation WHERE fact = 'hash_key_id'"
 class Configured:
     """What the settings say, to be compared with what the database holds.
 
-    Attributes:
-        model: The embedding model.
-        dimensions: The length of its vectors.
-        hash_key_id: `hash_key_id` of the hash key; None if there is no such file yet.
-        key_of: The id of the data key that a user of a tenant has; None if there is none. It raises
-            OSError if the folder cannot be read.
+    `key_of` tells the id of the data key that a user of a tenant has, if any; it raises OSError if
+    the folder cannot be read.
     """
 
     model: str

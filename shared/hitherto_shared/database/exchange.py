@@ -79,9 +79,7 @@ BEGIN, COMMIT, ROLLBACK = (
 class StatementResult:
     """The answer to a statement, with the methods of psycopg's cursor.
 
-    Attributes:
-        rows: Its rows.
-        rowcount: How many it returned or changed; -1 if that is not known.
+    `rowcount` says how many rows it returned or changed; -1 if that is not known.
     """
 
     __slots__ = ("_left", "_result", "rowcount", "rows")

@@ -21,12 +21,7 @@ _ARGUMENT = re.compile(r"(?<!:):([a-z]\w*)")
 
 @dataclass(frozen=True)
 class Fragment:
-    """A query or a condition.
-
-    Attributes:
-        arguments: The names of what is given in parentheses.
-        text: Without its comment and the semicolon at its end.
-    """
+    """A query or a condition, and the names of what it takes in parentheses."""
 
     arguments: tuple[str, ...]
     text: str

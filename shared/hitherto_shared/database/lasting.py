@@ -66,10 +66,8 @@ def _mounts(lines: Iterable[str]) -> list[Mount]:
 def vanishes(folder: Path, *, required: bool | None) -> bool:
     """Whether an embedded database in this folder is to be refused.
 
-    Args:
-        folder: The data folder.
-        required: True: it must be a volume, a file system of its own that lasts. False: anything
-            will do. None: in a container, it must not be in the container's own layer.
+    `required` True: it must be a volume, a file system of its own that lasts. False: anything will
+    do. None: in a container, it must not be in the container's own layer.
     """
     if required is None:
         mount = mount_of(folder) if in_container() else None

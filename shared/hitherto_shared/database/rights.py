@@ -105,10 +105,7 @@ class _Statement(NamedTuple):
 class Lacking:
     """What a login may not do with an object, though a migration let it.
 
-    Attributes:
-        role: The login.
-        object: As in a GRANT, such as `hitherto.users` or `SCHEMA hitherto`.
-        privileges: As in a GRANT, such as `INSERT` or `UPDATE (quote)`.
+    Both are as in a GRANT: `UPDATE (quote)` on `hitherto.users`, or on `SCHEMA hitherto`.
     """
 
     role: str

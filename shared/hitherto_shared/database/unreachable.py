@@ -122,11 +122,7 @@ def why_unreachable(error: psycopg.Error, conninfo: str = "") -> str:
     """Why no connection could be made, and the remedy, without a word of the driver's.
 
     The driver quotes what it takes for a host or an option, and in a malformed string that may be
-    part of the password.
-
-    Args:
-        error: The driver's error.
-        conninfo: For another try, which may take seconds; empty for none.
+    part of the password. With `conninfo` it is tried again, which may take seconds.
     """
     if isinstance(error, psycopg.ProgrammingError):
         return _MALFORMED  # it could not even be read

@@ -23,11 +23,9 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
-    """What a user has decided about encryption.
+    """Whether sensitive text of a user is to be sealed from now on.
 
-    Attributes:
-        on: Whether sensitive text is to be sealed from now on.
-        key_id: The key with which it was last turned on. None: never, and nothing is sealed.
+    `key_id` is the key with which it was last turned on; None: never, and nothing is sealed.
     """
 
     on: bool

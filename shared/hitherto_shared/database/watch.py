@@ -43,12 +43,7 @@ Say = Callable[[str, bool], Awaitable[None]]
 
 
 class HealthWatch(ABC):
-    """Reports to the health service, in the background, what changes.
-
-    Args:
-        names: What it reports on.
-        say: Sets the health of these names.
-    """
+    """Reports to the health service (`say`), in the background, what changes of some names."""
 
     def __init__(self, names: Sequence[str], say: Say) -> None:
         self._known = dict.fromkeys(names, True)

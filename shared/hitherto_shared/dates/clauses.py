@@ -29,12 +29,9 @@ class RelativeDate:
 
 
 def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[RelativeDate]]:
-    """Remove relative dates from a clause in English (`en`) or Vietnamese (`vi`).
+    """Remove relative dates from a clause in English (`en`) or Vietnamese (`vi`), and return both.
 
     A date after a meaningful preposition ("by tomorrow") is resolved in place instead.
-
-    Returns:
-        The clause without them, and the removed dates.
     """
     taken: list[RelativeDate] = []
     reading = PhraseContext(clause, datetime.combine(today, time()))

@@ -30,10 +30,8 @@ class OnnxEmbedder:
     """A sentence-transformers export with mean pooling: model.onnx, tokenizer.json, config.json.
 
     One text per run: the vectors of an int8 model depend on what shares the batch, and a text must
-    always get the same vector. Runs are in threads, so that the event loop is not blocked.
-
-    Args:
-        model_dir: The folder of the export; its name becomes part of the model's name.
+    always get the same vector. Runs are in threads, so that the event loop is not blocked. The name
+    of the folder becomes part of the name of the model.
 
     Raises:
         ValueError: The packages or files are missing, or the model is of another kind.

@@ -16,12 +16,10 @@ Build = Callable[[str, int | None], Embedder]
 
 
 class Embedders:
-    """Finds embedders by name.
+    """Finds embedders by name, the configured one first.
 
-    Args:
-        configured: The one in the environment.
-        build: Creates other models of the same API; None if the environment names no API, so that
-            there are only the configured model and the offline one.
+    `build` creates other models of the same API; None if the environment names no API, so that
+    there are only the configured model and the offline one.
     """
 
     def __init__(self, configured: Embedder, build: Build | None) -> None:

@@ -20,13 +20,7 @@ _COUNTED = "`hitherto-keys check` counts them"
 
 @dataclass(frozen=True, slots=True)
 class KeysTried:
-    """What trying a few keys of users showed.
-
-    Attributes:
-        opened: How many open.
-        fault: What is wrong; empty if nothing is.
-        remedy: What to do about it.
-    """
+    """How many keys open of a few that were tried; what is wrong, if anything, and what to do."""
 
     opened: int
     fault: str = ""

@@ -36,10 +36,7 @@ _JSON = json.JSONEncoder().encode
 class UserKey:
     """The opened data key of one user; it seals and opens, and never reveals itself.
 
-    Attributes:
-        tenant_id: The user's tenant.
-        user_id: The user.
-        key_id: Distinguishes this key from an earlier or later one of the same user.
+    `key_id` distinguishes it from an earlier or later key of the same user.
     """
 
     def __init__(self, key: bytes, tenant_id: str, user_id: str, key_id: str) -> None:

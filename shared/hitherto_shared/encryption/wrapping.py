@@ -126,10 +126,7 @@ def read_kek_file(path: Path) -> bytes:
 
 
 def load_wrapper(named: str) -> KeyWrapper:
-    """The wrapper that a custom factory creates.
-
-    Args:
-        named: `package.module:factory`; the factory takes no arguments.
+    """The wrapper of a custom factory without arguments, named as `package.module:factory`.
 
     Raises:
         ValueError: It cannot be imported or called, or creates something else.

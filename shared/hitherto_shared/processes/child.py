@@ -21,13 +21,7 @@ SERVING = b"s"
 
 @dataclass(frozen=True, slots=True)
 class ServingPlan:
-    """The address and database of a service.
-
-    Attributes:
-        conninfo: The database, with a current schema.
-        listen: The address to listen on.
-        processes: How many processes share it, and every limit that applies to all of them.
-    """
+    """The address of a service, its database with a current schema, and its number of processes."""
 
     conninfo: str
     listen: str
@@ -58,10 +52,7 @@ class ParentLink:
 
     @classmethod
     def inherited(cls, given: Sequence[str]) -> ParentLink | None:
-        """The link to the parent, or None in a process that was started otherwise.
-
-        Args:
-            given: The command line, without the program.
+        """The link to the parent in the words of the command line; None in any other process.
 
         Raises:
             RuntimeError: The parent is gone already.
@@ -84,12 +75,9 @@ class ParentLink:
         self._end.send(SERVING)
 
     def watch(self, end: asyncio.Event, patience: float) -> None:
-        """Drain this process when its parent is gone.
+        """Drain this process when its parent is gone, and end it after so many seconds in any case.
 
-        Args:
-            end: Set to drain. If it is set already, this counts as the second of two signals, and
-                the process ends at once.
-            patience: Seconds after which the process ends whether it has drained or not.
+        If `end` is set already, this counts as the second of two signals: the process ends at once.
         """
         loop = asyncio.get_running_loop()
 

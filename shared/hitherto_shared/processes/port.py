@@ -41,12 +41,9 @@ def require_sharing(listen: str, variable: str) -> None:
 
 @contextmanager
 def shared_port(listen: str) -> Iterator[str]:
-    """Reserve a port for processes that will listen on it; 0 takes any free one.
+    """Reserve a port for processes that will listen on it (0: any free one), and yield its address.
 
     Those that listen on it continue when it is released.
-
-    Yields:
-        `host:port` with the actual port.
 
     Raises:
         ServerFailed: The port is in use.

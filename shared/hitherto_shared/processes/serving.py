@@ -24,13 +24,7 @@ Running = Callable[[ServingPlan], AbstractAsyncContextManager[object]]
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpread:
-    """The number of processes of a service.
-
-    Attributes:
-        module: The module for `python -m`.
-        variable: The setting with the number, for errors.
-        asked: Its value; 0 stands for one per core.
-    """
+    """The number of processes of a service (of `python -m module`), as a setting asks for it."""
 
     module: str
     variable: str

@@ -19,12 +19,9 @@ _TEXTS = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The outline of a message.
+    """Reads a message of which every field is a list of bytes.
 
-    Attributes:
-        parse: Reads it; every field is a list of bytes.
-        fields: The declared texts and messages, each with the outline of what is nested there, or
-            None for text.
+    `fields` are the declared texts and messages, each with the outline of what is in it.
     """
 
     parse: Callable[[bytes], Any]
@@ -33,12 +30,7 @@ class Outline:
 
 @cache
 def outline_of(declared: Descriptor, *, repeated: bool = False) -> Outline:
-    """The outline of a message and of all that may be nested in it.
-
-    Args:
-        declared: The type of the message.
-        repeated: Only with those texts that are repeated.
-    """
+    """The outline of a message and of all that may be nested in it; `repeated`: of the texts, only lists."""
     file = descriptor_pb2.FileDescriptorProto(
         name="outline.proto", package="outline", syntax="proto2"
     )

@@ -268,10 +268,7 @@ def reads_as_instruction(text: str) -> bool:
     For text of assistants, tools and documents, not of the user or an operator. Statements about
     the user ("prefers short answers", "must finish the report by Friday") do not match. A user's
     own wish ("from now on answer briefly") matches too; for the user's words use
-    `overrides_instructions`.
-
-    Args:
-        text: A memory's content in any language; only its first 16,384 characters count.
+    `overrides_instructions`. Only the first 16,384 characters count.
     """
     lines, folded = _views(text)
     return (

@@ -122,10 +122,7 @@ class Cluster:
             )
 
     def ensure_running(self, stop: threading.Event) -> bool:
-        """Start the server unless it runs, and wait until it accepts connections.
-
-        Returns:
-            True when it was started, False when a running one was adopted.
+        """Start the server unless it runs, and wait until it accepts connections; True if it did not.
 
         Raises:
             EmbeddedPostgresError: It does not start, or runs without becoming ready.

@@ -48,9 +48,7 @@ class EmbeddedPostgres:
     def acquire(cls, data_dir: Path, *, supervise: bool = True) -> EmbeddedPostgres:
         """Hold the server of `data_dir`: created, started or adopted as needed, and ready.
 
-        Args:
-            data_dir: The data folder; created with its parents if missing.
-            supervise: Whether to restart the server if it dies while it is held.
+        If `supervise`, it is restarted if it dies while it is held.
 
         Raises:
             EmbeddedPostgresError: It is unavailable; the text gives the remedy.
