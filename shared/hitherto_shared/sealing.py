@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hitherto_shared.private_file import create_once, open_private
 
 _NONCE = 12
+_JSON = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class BrokenToken(Exception):
@@ -37,10 +38,7 @@ class Sealer:
 
     def seal(self, payload: Mapping[str, Any], bound_to: Sequence[str]) -> str:
         """The token for `payload`, valid only with the same `bound_to`."""
-        nonce = os.urandom(_NONCE)
-        text = json.dumps(payload, separators=(",", ":")).encode()
-        sealed = nonce + self._cipher.encrypt(nonce, text, _binding(bound_to))
-        return _spelling(sealed)
+        return _spelling(self.seal_bytes(_JSON(payload).encode(), bound_to))
 
     def open(self, token: str, bound_to: Sequence[str]) -> dict[str, Any]:
         """The payload of `token`.
@@ -54,11 +52,22 @@ class Sealer:
             # Base64 has many spellings of the same bytes.
             if _spelling(sealed) != token:
                 raise BrokenToken
-            text = self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], _binding(bound_to))
-        except (binascii.Error, ValueError, InvalidTag):
+        except (binascii.Error, ValueError):
             raise BrokenToken from None
-        payload: dict[str, Any] = json.loads(text)
+        payload: dict[str, Any] = json.loads(self.open_bytes(sealed, bound_to))
         return payload
+
+    def seal_bytes(self, plain: bytes, bound_to: Sequence[str]) -> bytes:
+        """Bytes, sealed so that they open only with the same `bound_to`."""
+        nonce = os.urandom(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, plain, _binding(bound_to))
+
+    def open_bytes(self, sealed: bytes, bound_to: Sequence[str]) -> bytes:
+        """Open what `seal_bytes` returned; raises BrokenToken for anything else."""
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], _binding(bound_to))
+        except (ValueError, InvalidTag):
+            raise BrokenToken from None
 
 
 def _spelling(sealed: bytes) -> str:

@@ -98,11 +98,8 @@ async def register(connection: Connection, embedder: Embedder) -> None:
 async def _correct_active(connection: Connection, embedder: Embedder) -> None:
     """Correct the registered length of a model if it is active; Reembed does so for others."""
     active = await active_model(connection)
-    if active is None or active[0] != embedder.name or active[1] == embedder.dimensions:
-        return
-    values = {"model": embedder.name, "dimensions": embedder.dimensions}
-    if not await connection.fetch_value(_HAS_VECTORS, values):
-        await connection.execute(_CORRECT_LENGTH, values)
+    if active is not None and active[0] == embedder.name:
+        await register_model(connection, embedder.name, embedder.dimensions)
 
 
 class ActiveEmbedder:

@@ -9,23 +9,16 @@ import hashlib
 import hmac
 import importlib
 import inspect
-import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from hitherto_shared.private_file import open_private
+from hitherto_shared.sealing import BrokenToken, Sealer
 
 HOOK = "HITHERTO_KEY_WRAPPER"
 KEK_BYTES = 32
 MAX_ID = 256
-_NONCE = 12
 
 
 class NotUnwrapped(Exception):
@@ -63,26 +56,20 @@ class LocalWrapper:
     """Wraps with a key of 32 bytes that this process holds: AES-256-GCM."""
 
     def __init__(self, kek: bytes) -> None:
-        derived = HKDF(SHA256(), length=32, salt=None, info=b"hitherto/key-wrapping").derive(kek)
-        self._cipher = AESGCM(derived)
+        self._sealer = Sealer(kek, "key-wrapping")
         named = hmac.new(kek, b"hitherto/key-encryption-key-id\0", hashlib.sha256)
         self.id = f"local:{named.hexdigest()[:16]}"
 
     async def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
         """The key, wrapped here."""
-        nonce = os.urandom(_NONCE)
-        return nonce + self._cipher.encrypt(nonce, key, _binding(bound_to))
+        return self._sealer.seal_bytes(key, bound_to)
 
     async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
         """The key, unwrapped here; see `KeyWrapper`."""
         try:
-            return self._cipher.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], _binding(bound_to))
-        except (InvalidTag, ValueError):
+            return self._sealer.open_bytes(wrapped, bound_to)
+        except BrokenToken:
             raise NotUnwrapped from None
-
-
-def _binding(parts: Sequence[str]) -> bytes:
-    return json.dumps(list(parts)).encode()
 
 
 def read_kek(text: str, named: str) -> bytes:

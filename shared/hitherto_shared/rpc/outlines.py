@@ -30,7 +30,7 @@ class Outline:
 
 @cache
 def outline_of(declared: Descriptor, *, repeated: bool = False) -> Outline:
-    """The outline of a message and of all that may be nested in it; `repeated`: of the texts, only lists."""
+    """The outline of a message and of all in it; if `repeated`, only with texts that are lists."""
     file = descriptor_pb2.FileDescriptorProto(
         name="outline.proto", package="outline", syntax="proto2"
     )

@@ -122,7 +122,7 @@ class Cluster:
             )
 
     def ensure_running(self, stop: threading.Event) -> bool:
-        """Start the server unless it runs, and wait until it accepts connections; True if it did not.
+        """Start the server unless it runs (True: it did not), and wait until it takes connections.
 
         Raises:
             EmbeddedPostgresError: It does not start, or runs without becoming ready.
