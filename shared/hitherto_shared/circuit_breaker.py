@@ -1,15 +1,9 @@
 """A circuit breaker: stops calling a model that keeps failing, and detects when it is back.
 
-Closed: every call goes through. After `OUTAGES` consecutive outages it opens: calls fail at once,
-without a request, for a time that doubles with every further outage and is at least what the server
-asked for. Then one call goes through as a probe while the others still fail; its outcome closes the
-breaker, or opens it for longer.
-
-If no request can succeed with the present settings (`ModelMisconfigured`), it opens at once,
-because every further call would fail in the same way. One warning says so, and which settings to
-check, however many calls wait.
-
-Any answer closes it, including the refusal of a request, because it shows that the server is up.
+Closed, it lets every call through. After `OUTAGES` consecutive outages, or at once if no request
+can succeed with the present settings (`ModelMisconfigured`), it opens: calls fail without a request
+for a time that doubles with every further outage, and is at least what the server asked for. Then
+one call goes through as a probe. Any answer closes it, also a refusal: the server is up.
 """
 
 from __future__ import annotations

@@ -1,16 +1,4 @@
-"""Errors and token counts of paid model APIs, shared by chat and embeddings.
-
-The tree:
-
-    ModelError
-    ├── ModelUnavailable     an outage: try again later (429, 5xx, timeout, reset)
-    │   ├── ModelTooSlow         no answer within the time limit of the call
-    │   └── ModelMisconfigured   no request of this installation passes (bad key, wrong address)
-    ├── ModelRefused         the server refuses this request
-    │   ├── PromptTooLong    more text than the model accepts at once
-    │   └── ContentRefused   a content filter objects to what the request says
-    └── ModelMisbehaved      the server's answer is malformed
-"""
+"""Errors and token counts of paid model APIs, shared by chat and embeddings."""
 
 from __future__ import annotations
 

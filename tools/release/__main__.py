@@ -2,19 +2,14 @@
 
 python -m tools.release [--into dist] [--only PART …] [--complete]
 
-The folder receives:
+The folder receives the wheel and the source archive, the npm package, the Java artifact with its
+sources, javadoc and pom, each image for two architectures, `sbom.cdx.json` with every package of a
+full installation and its licence, and `SHA256SUMS`. A tag publishes the Go module.
 
-- the wheel and the source archive,
-- the npm package, and the Java artifact with its sources, javadoc and pom,
-- each image for two architectures, as an OCI archive,
-- `sbom.cdx.json`: every package that a full installation brings, with its licence (CycloneDX),
-- `SHA256SUMS`.
-
-The Go module has no archive: a tag publishes it. The release is refused if two places bear
-different versions, if CHANGELOG.md has no section for it, if a command of the installed wheel does
-not start, if a package does not work where it is installed alone, or if a dependency has a licence
-that is not on the list. What this machine cannot build for want of a tool is left out and named;
-with `--complete` that refuses the release too. Needs the package indexes of the languages.
+The release is refused if two places bear different versions, if CHANGELOG.md has no section for it,
+if a package does not work where it is installed alone, or if a dependency has a licence that is not
+on the list. What this machine cannot build for want of a tool is left out and named; with
+`--complete` that refuses the release too. Needs the package indexes of the languages.
 """
 
 from __future__ import annotations

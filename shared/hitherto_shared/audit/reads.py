@@ -3,8 +3,7 @@
 Reads of one's own data are not recorded. A restricted credential, of a user or for departments,
 belongs to people: each of its reads of another user's data is written to the primary before it is
 answered, and is refused if that fails. Services read continuously: their reads are counted by
-credential, RPC, user and hour, off the request path. Such a count is lost only if the process dies
-within a second, or while the primary is down for longer than the buffer lasts.
+credential, RPC, user and hour, off the request path (`Counts`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Creates roles and extension: what must exist in a database before the first migration.
 
-Five roles hold all rights. Four are the logins of the services, members of nothing
-(`hitherto_shared.database.connect`); the login that migrates assumes the owner role. Only missing
-objects are created, in one transaction, so that this may run at every start, concurrently, and
+Four roles are the logins of the services, members of nothing (`connect`); the login that migrates
+assumes the fifth, the owner, as whom the nodes of a Citus cluster log in to each other. Only what
+is missing is created, in one transaction, so that this may run at every start, concurrently, and
 after a crash.
-
-On Citus, the owner may log in as well: so the nodes do among themselves.
 """
 
 from __future__ import annotations

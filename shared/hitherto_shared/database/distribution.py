@@ -1,9 +1,4 @@
-"""Which tables a Citus cluster distributes, and how `hitherto-migrate` does it.
-
-A person's rows lie beside those of the same person in `users`, because all these tables are
-distributed by `user_id`. The coordinator alone keeps the others: jobs, changes that are told,
-usage, credentials, idempotency keys, the audit log and what belongs to a tenant or to the
-installation.
+"""Which tables a Citus cluster distributes, by `user_id`, and how `hitherto-migrate` does it.
 
 Citus connects to its nodes as the role that sends a statement, with the password that a node's
 `pg_dist_authinfo` holds for it.

@@ -1,18 +1,16 @@
 """Sends statements to Postgres and returns their answers in one round trip, over libpq directly.
 
-In a psycopg pipeline every statement passes through the event loop, and its cursor takes several
-steps. Here all statements of a batch are put into libpq's buffer, sent together and awaited once:
-five of them take a third of the CPU of a psycopg pipeline. psycopg converts the values and the
-rows, and waits for the socket.
+All statements of a batch are put into libpq's buffer, sent together and awaited once: five of them
+take a third of the CPU of a psycopg pipeline. psycopg converts values and rows, and waits.
 
 Outside a transaction, a batch is one: a failure undoes the statements before it. A statement is
 prepared at its first use, and identified by its text and the types of its parameters from then on.
 Connections used in this way must not prepare anything else (`prepare_threshold=None`): after a
 roll-back, psycopg drops all prepared statements if it has some of its own.
 
-Through a pooler (`Exchange.settings`), nothing is prepared for longer than a round trip, and each
-transaction begins with the settings of the connection. On a cluster (`Exchange.shards`), a batch
-outside a transaction becomes one in so many words, because only that sets something on every node.
+Through a pooler (`Exchange.settings`), nothing is prepared for longer than a round trip. On a
+cluster (`Exchange.shards`), a batch outside a transaction becomes one in so many words, because
+only that sets something on every node.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Lends connections of a psycopg_pool to one borrower at a time, without ever losing one.
 
-Borrowers may be cancelled at any time. psycopg_pool keeps the place of a cancelled waiting borrower
-until it has a spare connection, counts it against its limit, and loses a connection whose return is
-cancelled. Borrowers therefore wait here, and tasks of this module, which are never cancelled, talk
-to the pool: they fetch connections for waiting borrowers, and return what the pool must look after.
-The pool opens and closes connections; it never has more borrowers than connections.
+psycopg_pool keeps the place of a borrower that was cancelled while waiting until it has a spare
+connection, counts it against its limit, and loses a connection whose return is cancelled. Borrowers
+therefore wait here, and tasks that are never cancelled talk to the pool.
 
 The most recently used connection is lent first, because its backend process has plans and caches
-ready. Idle connections are kept here for that, and return to the pool when they have not been used
-for a while.
+ready. Idle ones are kept here for that, and return to the pool when unused for a while.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Settings that hold for one transaction, for poolers and for clusters.
 
-A pooler lends a connection to Postgres for one transaction, to another client for the next. Nothing
-may then depend on the session. What a connection otherwise sets once travels at the start of every
-transaction, in the round trip of its first statement, and Postgres resets it at the end.
-
-Citus passes on to the nodes that hold the rows only what is set by SET LOCAL within BEGIN and
-COMMIT. There the tenant, by which row-level security goes, and the limit of waits for locks are set
-so, and what would have been one statement is a transaction with these settings.
+A pooler lends a connection to Postgres for one transaction, to another client for the next: what a
+connection otherwise sets once travels at the start of every transaction, with its first statement.
+Citus passes on to the nodes only what is set by SET LOCAL within BEGIN and COMMIT: there the
+tenant, by which row-level security goes, and the limit of waits for locks are set so.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """Forward-only migrations of a database's schema, each in one transaction.
 
-`hitherto-migrate` applies what is pending; services on the embedded database do so at start-up, on
-`DATABASE_URL` they only check. One process migrates at a time: the others poll an advisory lock
-(waiting *inside* `pg_advisory_lock` deadlocks with CREATE INDEX CONCURRENTLY).
-
-On Citus, `hitherto-migrate` then distributes what a migration has added (`distribution`).
-
-A program also runs on a newer schema, unless a migration says otherwise (`migration_files`): a
-deployment migrates first and restarts later, and may be rolled back.
+`hitherto-migrate` applies what is pending, and on Citus distributes what it added; services on the
+embedded database do so at start-up, on `DATABASE_URL` they only check. One process migrates at a
+time: the others poll an advisory lock (waiting *inside* `pg_advisory_lock` deadlocks with CREATE
+INDEX CONCURRENTLY). A program also runs on a newer schema, unless a migration says otherwise
+(`migration_files`): a deployment migrates first and restarts later, and may be rolled back.
 """
 
 from __future__ import annotations

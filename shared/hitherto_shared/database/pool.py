@@ -1,20 +1,15 @@
 """Connections of one role, borrowed for one piece of work at a time and limited in time.
 
 A frozen Postgres ignores `statement_timeout`, so `run` limits each piece of work itself. Its caller
-gets an answer in time; the work is abandoned (`abandoned`). Work without a connection is cancelled
-at once, so there is never more abandoned work than there are connections.
-
-Nothing here closes a connection that a task waits on: the event loop watches its socket, and libuv
-ends the process when a watched descriptor is closed.
+gets an answer in time; the work is abandoned (`abandoned`). Nothing here closes a connection that a
+task waits on: libuv ends the process when a descriptor that it watches is closed.
 
 A connection is checked before it is lent, without sending anything: the socket of an idle
 connection has nothing to read unless Postgres ended it or sent a notice, and only then is Postgres
-asked. Once a connection was lost unnoticed, all older ones are checked as well, each once, so that
-a repeated read does not get the next dead one.
+asked. Once a connection was lost unnoticed, all older ones are checked as well, each once.
 
 A connection of a role under row-level security is lent for one tenant, that of the current work
-(`tenancy`): the tenant is set before the first statement, whatever it was before. Through a pooler,
-it is set at the start of every transaction instead, like everything else (`local_settings`).
+(`tenancy`). Through a pooler, the tenant is set in every transaction instead (`local_settings`).
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """The checks of every call, as one interceptor; handlers behind it just return or raise.
 
 In order: a request id; the credential; the access rule of the RPC (no rule: denied); RPCs that this
-version does not offer; the rates; a slot among the concurrent calls. All of that is decided on the
-metadata, so that no byte of a body is read before a caller is admitted. Then the body, once there
-is room for it and within its time; decoding (undecodable bytes are the caller's fault, although
-gRPC itself would answer INTERNAL); the rates of the users it names; the users and departments that
-a restricted credential may name, for which the database is asked for departments.
+version does not offer; the rates; a slot among the concurrent calls. So far nothing of the body is
+read. Then the body, once there is room for it and within its time; decoding (undecodable bytes are
+the caller's fault, although gRPC itself would answer INTERNAL); the rates of the users it names;
+the users and departments that a restricted credential may name.
 
 To gRPC every handler takes a stream of bytes, even those that take one message, because only then
-does it call them before the body has arrived. On the wire there is no difference.
-
-Health checks need no credential and have slots of their own.
+does it call them before the body has arrived. Health checks need no credential and have slots of
+their own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Rate limits of a tenant, and of each of its users: token buckets on calls and on bytes.
 
-A bucket holds the calls or bytes of `BURST_SECONDS` and fills at its rate. It is one number, the
-time at which it is full again, and a full one is not stored: memory is bounded whatever the number
-of callers. Bytes are known only on arrival, so they may overdraw a bucket, and the next calls wait.
-
-Every process counts for itself.
+A bucket is one number, the time at which it is full again, and a full one is not stored: memory is
+bounded whatever the number of callers. Bytes are known only on arrival, so they may overdraw a
+bucket, and the next calls wait. Every process counts for itself.
 """
 
 from __future__ import annotations

@@ -18,10 +18,6 @@ killed. Every holder also watches the server (`supervisor`) and restarts it if i
 
     with EmbeddedPostgres.acquire(default_data_dir()) as server:
         psycopg.connect(server.conninfo())
-
-The modules, from the bottom: `layout` (paths, errors), `account` (who Postgres runs as),
-`credentials`, `binaries`, `postmaster` (is it alive?), `cluster` (initdb, start, stop),
-`preparation` (database and roles), `holders` (locks), `supervisor`, `server` (all together).
 """
 
 from hitherto_shared.database.embedded.layout import EmbeddedPostgresError, default_data_dir

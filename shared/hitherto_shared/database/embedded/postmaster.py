@@ -1,10 +1,8 @@
 """Determines whether the server is alive.
 
-A pid alone does not: it may be a zombie's or another program's.
-
-A server is dead only if both signs are absent: its pid file names a process that is a postmaster of
-this very cluster, or something listens on its socket. The second sign also works across containers
-that share the data folder, and for a frozen server.
+A pid alone does not: it may be a zombie's or another program's. A server is dead only if its pid
+file names no postmaster of this very cluster and nothing listens on its socket. The second sign
+also works across containers that share the data folder, and for a frozen server.
 """
 
 from __future__ import annotations

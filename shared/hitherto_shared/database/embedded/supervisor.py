@@ -1,9 +1,7 @@
 """Watches the server and restarts it if it dies; runs in every holder.
 
-It is a thread and not an asyncio task: it continues while an event loop is busy or blocked, serves
-command lines and tests without a loop, and may simply block on locks and process starts. As a
-daemon it never keeps a process from ending. Several holders watch at once: the startup lock lets
-one of them act, and the others find the server alive again.
+It is a daemon thread and no asyncio task: it continues while an event loop is blocked, and serves
+commands without one. Of several holders, the startup lock lets one act.
 """
 
 from __future__ import annotations
