@@ -142,8 +142,7 @@ async def a_role_sees_the_rows_of_its_tenant_and_without_one_none(
 
 async def tenants(connection: Connection) -> Sequence[str]:
     """Whose memories a statement sees that forgot to name anybody."""
-    cursor = await connection.execute("SELECT DISTINCT tenant_id FROM memories ORDER BY 1")
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values("SELECT DISTINCT tenant_id FROM memories ORDER BY 1")
 
 
 async def nobody_writes_into_another_tenant(services: Services, conninfo: str) -> None:

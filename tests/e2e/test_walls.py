@@ -121,7 +121,7 @@ async def test_what_is_wrong_with_a_credential_is_not_told(guarded: Services, ke
     # Only the hash of a key is stored.
     async with as_role(keys, "hitherto_maintenance") as connection:
         stored = await connection.execute("SELECT api_keys::text FROM api_keys")
-        listed = str(await stored.fetchall())
+        listed = str(stored.rows)
     secret = good.split("_", 2)[2]
     assert good.split("_")[1] in listed
     assert secret not in listed

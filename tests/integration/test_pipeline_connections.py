@@ -39,8 +39,7 @@ async def connection(superuser_conninfo: str) -> AsyncIterator[Counted]:
 
 
 async def things(connection: PipelineConnection) -> list[tuple[Any, ...]]:
-    cursor = await connection.execute("SELECT id, name FROM things ORDER BY id", [])
-    return await cursor.fetchall()
+    return await connection.fetch_rows("SELECT id, name FROM things ORDER BY id", [])
 
 
 async def many(connection: PipelineConnection, *rows: tuple[int, str]) -> None:
@@ -165,7 +164,7 @@ async def test_other_ways_to_ask_see_what_waits(connection: Counted) -> None:
     query = "SELECT count(*) FROM things"
     async with connection.transaction():
         await many(connection, (1, "a"))
-        assert await (await connection.execute(query)).fetchone() == (1,)
+        assert await connection.fetch_row(query) == (1,)
         await many(connection, (2, "b"))
         async with connection.cursor() as cursor:
             await cursor.execute(query)
@@ -176,7 +175,7 @@ async def test_other_ways_to_ask_see_what_waits(connection: Counted) -> None:
 
 
 async def test_rows_are_those_of_psycopg(connection: Counted) -> None:
-    cursor = await connection.execute(
+    rows = await connection.fetch_rows(
         "SELECT 1, 'a', now() IS NULL, ARRAY[1, 2], NULL, %s::jsonb, %s::numeric, '50 %%'",
         ['{"a": [1]}', "1.50"],
     )
@@ -184,9 +183,7 @@ async def test_rows_are_those_of_psycopg(connection: Counted) -> None:
         "SELECT 1, 'a', now() IS NULL, ARRAY[1, 2], NULL, %s::jsonb, %s::numeric, '50 %%'",
         ['{"a": [1]}', "1.50"],
     )
-    assert await cursor.fetchone() == await psycopgs.fetchone()
-    assert await cursor.fetchone() is None
-    assert await cursor.fetchall() == []
+    assert rows == await psycopgs.fetchall()
 
 
 async def test_what_is_asked_after_the_end_sees_it_and_takes_no_trip_of_its_own(
@@ -196,8 +193,7 @@ async def test_what_is_asked_after_the_end_sees_it_and_takes_no_trip_of_its_own(
     async with connection.transaction():
         connection.once_committed(lambda: told.append("committed"))
         await connection.later("INSERT INTO things VALUES (%s, %s)", [1, "a"])
-        cursor = await connection.execute("SELECT pg_current_xact_id()::text", [])
-        inside = await cursor.fetchone()
+        inside = await connection.fetch_row("SELECT pg_current_xact_id()::text", [])
         answer = await connection.commit_and_ask(
             BoundStatement("SELECT pg_xact_status(%s::xid8)", inside or [])
         )

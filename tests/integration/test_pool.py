@@ -77,10 +77,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def pid_of(connection: Connection) -> int:
-    cursor = await connection.execute("SELECT pg_backend_pid()")
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(await connection.fetch_value("SELECT pg_backend_pid()"))
 
 
 def cut_all(superuser_conninfo: str) -> None:
@@ -229,13 +226,11 @@ async def test_a_pool_that_shrinks_keeps_the_connection_in_use(
         used = await database.run(pid_of, timeout=120)
 
         async def others(connection: Connection) -> int:
-            cursor = await connection.execute(
+            count = await connection.fetch_value(
                 "SELECT count(*) FROM pg_stat_activity"
                 " WHERE application_name = 'pool-burst' AND pid <> pg_backend_pid()"
             )
-            row = await cursor.fetchone()
-            assert row is not None
-            return int(row[0])
+            return int(count)
 
         async with asyncio.timeout(180):
             while await database.run(others, timeout=120):
@@ -377,6 +372,6 @@ async def test_no_transaction_is_cut_off_by_a_default_of_the_database(
         async def work(connection: Connection) -> tuple[int, ...] | None:
             async with connection.transaction():
                 await connection.execute("SELECT pg_sleep(0.8)")
-                return await (await connection.execute("SELECT 1")).fetchone()
+                return await connection.fetch_row("SELECT 1")
 
         assert await database.run(work, timeout=30) == (1,)

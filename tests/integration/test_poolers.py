@@ -79,7 +79,7 @@ async def database(pooler: PgBouncer) -> AsyncIterator[Database]:
 
 
 async def row(connection: Connection, statement: str, *given: object) -> tuple[Any, ...]:
-    found = await (await connection.execute(statement, given)).fetchone()
+    found = await connection.fetch_row(statement, given)
     assert found is not None
     return found
 
@@ -97,8 +97,8 @@ async def test_tenants_take_turns_on_one_server(database: Database) -> None:
                     async with connection.transaction():
                         first = await row(connection, _WHERE)
                         # By way of psycopg's own cursor.
-                        second = await (await connection.execute(_WHERE)).fetchone()
-                    bare = await (await connection.execute(_WHERE)).fetchone()
+                        second = await connection.fetch_row(_WHERE)
+                    bare = await connection.fetch_row(_WHERE)
                     async with connection.transaction(force_rollback=True):
                         undone = await row(connection, _WHERE)
                 for found in (alone, first, second, bare, undone):
@@ -174,10 +174,7 @@ async def test_times_are_utc_wherever_the_server_is(database: Database) -> None:
             (await row(connection, "SELECT ARRAY[%s::timestamptz]", noon))[0][0],
         ]
         async with connection.transaction():
-            cursor = await connection.execute("SELECT timestamptz '2024-05-17 23:30+00'")
-            first = await cursor.fetchone()
-            assert first is not None
-            found.append(first[0])
+            found.append(await connection.fetch_value("SELECT timestamptz '2024-05-17 23:30+00'"))
         for time in found:
             assert time == noon
             assert time.utcoffset() == noon.utcoffset()

@@ -27,10 +27,7 @@ async def count_to(connection: Counted, last: int) -> list[int]:
     """A read with as many statements."""
     found = []
     for number in range(last):
-        cursor = await connection.execute("SELECT %s::int + 1", [number])
-        row = await cursor.fetchone()
-        assert row is not None
-        found.append(row[0])
+        found.append(await connection.fetch_value("SELECT %s::int + 1", [number]))
     return found
 
 
@@ -63,10 +60,7 @@ async def test_reads_see_what_their_transaction_has_written(connection: Counted)
     await connection.execute("CREATE TEMPORARY TABLE things (id int)")
 
     async def held() -> int:
-        cursor = await connection.execute("SELECT count(*) FROM things WHERE id > %s", [0])
-        row = await cursor.fetchone()
-        assert row is not None
-        return int(row[0])
+        return int(await connection.fetch_value("SELECT count(*) FROM things WHERE id > %s", [0]))
 
     async with connection.transaction():
         await connection.later_for_each("INSERT INTO things VALUES (%s)", [[1], [2]])

@@ -28,18 +28,34 @@ class LeftOut(Exception):
     """This machine cannot build a part; the text says what it lacks. The others go on."""
 
 
-def run(
-    command: str,
-    *arguments: object,
-    cwd: Path = ROOT,
-    seconds: float | None = None,
-    **environment: str,
-) -> str:
+def run(command: str, *arguments: object, cwd: Path = ROOT, **environment: str) -> str:
     """Run one command, and return what it printed.
 
     Raises:
-        NotReleasable: It failed, with what it said, or took longer than so many seconds.
+        NotReleasable: It failed, with what it said.
     """
+    return _run(command, *arguments, cwd=cwd, environment=environment)
+
+
+def fetch(command: str, *arguments: object, cwd: Path, **environment: str) -> None:
+    """Run one command that needs a package index.
+
+    Raises:
+        NotFetched: It failed, with what it said, or waited too long for an answer.
+    """
+    try:
+        _run(command, *arguments, cwd=cwd, environment=environment, seconds=_FETCH_SECONDS)
+    except NotReleasable as failed:
+        raise NotFetched(str(failed)) from None
+
+
+def _run(
+    command: str,
+    *arguments: object,
+    cwd: Path,
+    environment: dict[str, str],
+    seconds: float | None = None,
+) -> str:
     here = Path(sys.executable).parent / command
     words = [str(here) if here.exists() else command, *(str(word) for word in arguments)]
     try:
@@ -57,18 +73,6 @@ def run(
     if done.returncode:
         raise NotReleasable(f"{command} {arguments[0]} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
-
-
-def fetch(command: str, *arguments: object, cwd: Path, **environment: str) -> None:
-    """Run one command that needs a package index.
-
-    Raises:
-        NotFetched: It failed, with what it said, or waited too long for an answer.
-    """
-    try:
-        run(command, *arguments, cwd=cwd, seconds=_FETCH_SECONDS, **environment)
-    except NotReleasable as failed:
-        raise NotFetched(str(failed)) from None
 
 
 def tool(*names: str) -> None:

@@ -55,8 +55,8 @@ async def verify_log(
 
     Digests in the database must equal those in `kept`, which come from outside it.
     """
-    cursor = await connection.execute(_DIGESTS, {"tenant_id": tenant_id})
-    held = {row[1]: Digest(*row) for row in await cursor.fetchall()}
+    signed = await connection.fetch(Digest, _DIGESTS, {"tenant_id": tenant_id})
+    held = {digest.day: digest for digest in signed}
     keys = {key_id_of(key): key for key in public_keys}
     elsewhere = {digest.day: digest for digest in kept}
     found = []

@@ -25,8 +25,8 @@ async def departments_of(
     """The departments of those users of a tenant who have a profile."""
     # An invalid user id has no department; Postgres would refuse some of them.
     names = [name for name in user_ids if len(name) <= MAX_ID and unusable_characters(name) is None]
-    cursor = await connection.execute(_DEPARTMENTS, {"tenant_id": tenant_id, "user_ids": names})
-    return {row[0]: row[1] for row in await cursor.fetchall()}
+    values = {"tenant_id": tenant_id, "user_ids": names}
+    return dict(await connection.fetch_rows(_DEPARTMENTS, values))
 
 
 class Departments:

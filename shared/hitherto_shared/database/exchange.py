@@ -16,7 +16,7 @@ only that sets something on every node.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import takewhile
@@ -75,37 +75,23 @@ BEGIN, COMMIT, ROLLBACK = (
 
 
 class StatementResult:
-    """The answer to a statement, with the methods of psycopg's cursor.
+    """The rows of the answer to a statement.
 
     `rowcount` says how many rows it returned or changed; -1 if that is not known.
     """
 
-    __slots__ = ("_left", "_result", "rowcount", "rows")
+    __slots__ = ("_result", "rowcount", "rows")
 
     def __init__(self, rows: list[Row], rowcount: int, result: pq.abc.PGresult) -> None:
         self.rows = rows
         self.rowcount = rowcount
         self._result = result
-        self._left: Iterator[Row] | None = None
 
     def dicts(self) -> list[dict[str, Any]]:
         """The rows by the names of their columns."""
         fields = range(self._result.nfields)
         names = [(self._result.fname(field) or b"").decode() for field in fields]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
-
-    async def fetchone(self) -> Row | None:
-        """The next row; None after the last one."""
-        return next(self._rest(), None)
-
-    async def fetchall(self) -> list[Row]:
-        """The rows that were not fetched yet."""
-        return list(self._rest())
-
-    def _rest(self) -> Iterator[Row]:
-        if self._left is None:
-            self._left = iter(self.rows)
-        return self._left
 
 
 class Exchange:

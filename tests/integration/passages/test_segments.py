@@ -139,7 +139,7 @@ async def test_a_table_that_was_never_analysed_is_extended_by_position(
         columns = keyword_index._columns([("messages", texts)])
         values = ANA.bind(segment=keyword_index.SEGMENT, each_corpus="messages", **columns)
         cursor = await connection.execute(b"EXPLAIN (COSTS OFF) " + statement, values)
-        lines = "\n".join(str(line) for (line,) in await cursor.fetchall())
+        lines = "\n".join(str(line) for (line,) in cursor.rows)
 
     assert re.search("Tid Scan on (passage_)?postings held", lines), lines
 
@@ -153,6 +153,6 @@ async def test_numbers_to_remove_are_hashed(stage: Stage) -> None:
         cursor = await connection.execute(
             f"EXPLAIN (VERBOSE, COSTS OFF) {index._REMOVE}".encode(), values
         )
-        lines = "\n".join(str(line) for (line,) in await cursor.fetchall())
+        lines = "\n".join(str(line) for (line,) in cursor.rows)
 
     assert "lexical_no = (hashed SubPlan" in lines, lines

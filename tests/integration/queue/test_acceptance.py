@@ -52,8 +52,7 @@ async def test_a_reply_waits_for_the_commit_to_reach_the_disk(stage: Stage) -> N
     """Promise 1: an acknowledged batch survives a crash of Postgres."""
     for database in (stage.write, stage.maintenance):
         async with database.connection() as connection:
-            cursor = await connection.execute("SHOW synchronous_commit")
-            assert await cursor.fetchone() == ("on",)
+            assert await connection.fetch_value("SHOW synchronous_commit") == "on"
 
 
 async def test_the_same_transcript_again_returns_the_job_that_covers_it(stage: Stage) -> None:

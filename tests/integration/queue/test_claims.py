@@ -327,8 +327,7 @@ async def plan_of_a_claim(
         stage.maintenance.connection() as connection,
         connection.transaction(force_rollback=True),
     ):
-        cursor = await connection.execute(f"EXPLAIN ({options}) {claims._CLAIM}".encode(), values)
-        row = await cursor.fetchone()
+        row = await connection.fetch_row(f"EXPLAIN ({options}) {claims._CLAIM}".encode(), values)
     assert row is not None
     plans = row[0] if isinstance(row[0], list) else json.loads(row[0])
     plan: dict[str, Any] = plans[0]["Plan"]

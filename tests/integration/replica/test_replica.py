@@ -365,7 +365,4 @@ async def lag_is_measured(servers: Servers) -> None:
 
 
 async def in_recovery(connection: Connection) -> bool:
-    cursor = await connection.execute("SELECT pg_is_in_recovery()")
-    row = await cursor.fetchone()
-    assert row is not None
-    return bool(row[0])
+    return bool(await connection.fetch_value("SELECT pg_is_in_recovery()"))

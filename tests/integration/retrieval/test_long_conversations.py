@@ -58,8 +58,7 @@ async def test_messages_around_are_read_and_not_the_conversation(
 
     async def explain(connection: Connection) -> dict[str, Any]:
         sql = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}".encode()
-        cursor = await connection.execute(sql, statement.parameters)
-        ((plans,),) = await cursor.fetchall()
+        plans = await connection.fetch_value(sql, statement.parameters)
         return dict(plans[0]["Plan"])
 
     plan = await reader.run(explain, timeout=120)

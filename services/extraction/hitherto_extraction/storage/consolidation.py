@@ -229,9 +229,8 @@ async def may_be_replaced(user: UserRows, memory_ids: Sequence[UUID]) -> set[UUI
 
 async def taken_apart(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, set[UUID]]:
     """For each memory, the merges that a person has taken it out of."""
-    cursor = await user.execute(_TAKEN_APART, memory_ids=list(memory_ids))
     found: defaultdict[UUID, set[UUID]] = defaultdict(set)
-    for memory_id, merged in await cursor.fetchall():
+    for memory_id, merged in await user.fetch_rows(_TAKEN_APART, memory_ids=list(memory_ids)):
         found[memory_id].add(merged)
     return dict(found)
 

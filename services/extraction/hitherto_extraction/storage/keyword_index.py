@@ -250,6 +250,5 @@ async def read_postings(
         user.execute(read, terms="\n".join(terms), most=most),
         user.execute(_STATISTICS),
     )
-    postings = [TermPostings(*row) for row in await distinctive.fetchall()]
-    row = await statistics.fetchone()
-    return postings, Statistics(*row) if row else Statistics(0, 0)
+    postings = [TermPostings(*row) for row in distinctive.rows]
+    return postings, Statistics(*statistics.rows[0]) if statistics.rows else Statistics(0, 0)

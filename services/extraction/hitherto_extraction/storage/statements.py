@@ -205,9 +205,8 @@ async def of_memories(
     user: UserRows, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[StoredStatement]]:
     """Everything that was said about memories, in order."""
-    cursor = await user.execute(_OF_MEMORIES, memory_ids=list(memory_ids))
     found: dict[UUID, list[StoredStatement]] = {memory_id: [] for memory_id in memory_ids}
-    for row in await cursor.fetchall():
+    for row in await user.fetch_rows(_OF_MEMORIES, memory_ids=list(memory_ids)):
         found[row[1]].append(_statement(user.scope, row))
     return found
 
