@@ -26,10 +26,8 @@ _NEW_WAITING = 256
 class Authenticator(Protocol):
     """Converts the value of the `authorization` metadata to a caller."""
 
-    @property
-    def revocable(self) -> bool:
-        """Whether a credential may end, or permit less, before its time."""
-        ...
+    revocable: bool
+    """Whether a credential may end, or permit less, before its time."""
 
     async def authenticate(self, authorization: str | None) -> Principal:
         """The caller.

@@ -26,15 +26,10 @@ class KeysUnreachable(Exception):
 class KeySource(Protocol):
     """A source that can be read repeatedly."""
 
-    @property
-    def every(self) -> float:
-        """Seconds between two refreshes in the background."""
-        ...
-
-    @property
-    def between_surprises(self) -> float:
-        """Minimum seconds between two refreshes for unknown keys."""
-        ...
+    every: float
+    """Seconds between two refreshes in the background."""
+    between_surprises: float
+    """Minimum seconds between two refreshes for unknown keys."""
 
     async def read(self) -> bytes:
         """The text of the key set.

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import grpc
 from cryptography import x509
@@ -25,43 +24,31 @@ from hitherto_shared.command_output import CommandParser
 _OPTIONS: list[tuple[str, int | str]] = [("grpc.enable_http_proxy", 0)]
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeTls:
-    """How to reach a server with TLS.
+Tls = tuple[grpc.ChannelCredentials, str]
+"""How to reach a server with TLS, and a name in its certificate; empty if that is the address."""
 
-    Attributes:
-        ca: What must have signed the server's certificate, or the certificate itself (PEM).
-        server_name: Name in the server's certificate; empty if it is the address.
-        certificate: Our own certificate chain (PEM), if the server demands one.
-        key: Its private key (PEM).
+
+def tls_of_environment() -> Tls | None:
+    """TLS as the service in this environment serves it; None if it serves without.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: The certificate is unusable.
     """
-
-    ca: bytes
-    server_name: str = ""
-    certificate: bytes | None = None
-    key: bytes | None = None
-
-    @classmethod
-    def of_environment(cls) -> Self | None:
-        """TLS as the service in this environment serves it; None if it serves without.
-
-        Raises:
-            OSError: A file cannot be read.
-            ValueError: The certificate is unusable.
-        """
-        served = os.environ.get("HITHERTO_TLS_CERTIFICATE_FILE")
-        if not served:
-            return None
-        chain = Path(served).read_bytes()
-        ca = os.environ.get("HITHERTO_TLS_CA_FILE")
-        own = os.environ.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")
-        key = os.environ.get("HITHERTO_TLS_CLIENT_KEY_FILE")
-        return cls(
-            Path(ca).read_bytes() if ca else chain,
-            _first_name(chain),
-            Path(own).read_bytes() if own else None,
-            Path(key).read_bytes() if key else None,
+    served = os.environ.get("HITHERTO_TLS_CERTIFICATE_FILE")
+    if not served:
+        return None
+    chain = Path(served).read_bytes()
+    authority, key, certificate = (
+        Path(named).read_bytes() if (named := os.environ.get(variable)) else None
+        for variable in (
+            "HITHERTO_TLS_CA_FILE",
+            "HITHERTO_TLS_CLIENT_KEY_FILE",
+            "HITHERTO_TLS_CLIENT_CERTIFICATE_FILE",
         )
+    )
+    credentials = grpc.ssl_channel_credentials(authority or chain, key, certificate)
+    return credentials, _first_name(chain)
 
 
 def _first_name(chain: bytes) -> str:
@@ -76,7 +63,7 @@ def _first_name(chain: bytes) -> str:
     return found[0].replace("*", "probe", 1) if found else ""
 
 
-def probe(address: str, *, timeout: float = 3.0, tls: ProbeTls | None = None) -> str | None:
+def probe(address: str, *, timeout: float = 3.0, tls: Tls | None = None) -> str | None:
     """Why the server at `address` (host:port) is not serving, or None if it is.
 
     `timeout` covers connecting and the check together. `tls` None uses no TLS.
@@ -85,9 +72,9 @@ def probe(address: str, *, timeout: float = 3.0, tls: ProbeTls | None = None) ->
     if tls is None:
         channel = grpc.insecure_channel(address, options=options)
     else:
-        if tls.server_name:
-            options.append(("grpc.ssl_target_name_override", tls.server_name))
-        credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
+        credentials, server_name = tls
+        if server_name:
+            options.append(("grpc.ssl_target_name_override", server_name))
         channel = grpc.secure_channel(address, credentials, options=options)
     with channel:
         try:
@@ -111,7 +98,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=3.0, help="seconds (default 3)")
     arguments = parser.parse_args()
     try:
-        tls = ProbeTls.of_environment()
+        tls = tls_of_environment()
     except (OSError, ValueError) as error:
         parser.exit(1, f"hitherto-probe: the certificate cannot be used: {error}\n")
     problem = probe(arguments.address, timeout=arguments.timeout, tls=tls)
