@@ -326,18 +326,17 @@ def forget_process(pid: int) -> None:
         multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
-async def measure_loop_lag() -> None:
-    """Measure how late timers of the running event loop are; never ends."""
-    while True:
-        due = time.perf_counter() + _LAG_SECONDS
-        await asyncio.sleep(_LAG_SECONDS)
-        LOOP_LAG_SECONDS.observe(max(0.0, time.perf_counter() - due))
-
-
 @contextmanager
 def lag_measured() -> Iterator[None]:
-    """Measure the lag of the running event loop meanwhile."""
-    task = asyncio.create_task(measure_loop_lag(), name="loop-lag")
+    """Measure meanwhile how late timers of the running event loop are."""
+
+    async def measure() -> None:
+        while True:
+            due = time.perf_counter() + _LAG_SECONDS
+            await asyncio.sleep(_LAG_SECONDS)
+            LOOP_LAG_SECONDS.observe(max(0.0, time.perf_counter() - due))
+
+    task = asyncio.create_task(measure(), name="loop-lag")
     try:
         yield
     finally:

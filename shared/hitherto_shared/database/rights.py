@@ -133,21 +133,11 @@ class Lacking:
 
 def lacking_rights(connection: psycopg.Connection, logins: Sequence[str] = LOGINS) -> list[Lacking]:
     """What these logins lack; the schema has every migration of this program."""
-    granted = [each for each in _granted() if each[0] in logins]
-    roles, privileges, tables, fields = zip(*granted, strict=True)
-    rows = connection.execute(
-        _LACKING,
-        {
-            "schema": SCHEMA,
-            "owner": OWNER,
-            "logins": [*logins],
-            "roles": [*roles],
-            "privileges": [*privileges],
-            "tables": [*tables],
-            "fields": [*fields],
-        },
-    ).fetchall()
-    return [Lacking(*row) for row in rows]
+    granted = zip(*(each for each in _granted() if each[0] in logins), strict=True)
+    names = ("roles", "privileges", "tables", "fields")
+    values = {"schema": SCHEMA, "owner": OWNER, "logins": [*logins]}
+    values |= zip(names, map(list, granted), strict=True)
+    return [Lacking(*row) for row in connection.execute(_LACKING, values).fetchall()]
 
 
 def remedies(connection: psycopg.Connection) -> list[tuple[sql.SQL, str]]:

@@ -17,10 +17,8 @@ from hitherto_shared.dates.spans import (
     choose_year,
     day_span,
     days_in_year,
-    month_in_year,
+    months_in_year,
     months_span,
-    quarter_in_year,
-    season_in_year,
     shift_months,
     unit_of,
     which_of,
@@ -71,11 +69,6 @@ def kind_of(unit: str) -> Kind:
     return kinds.get(unit, Kind.OTHER)
 
 
-def _iso(it: Found) -> Phrase | None:
-    """2023-05-07 and 2023/5/7."""
-    return it.phrase(Kind.DAY, day_span(it.number("year"), it.number("month"), it.number("day")))
-
-
 def _numeric(it: Found) -> Phrase | None:
     """07/05/2023, 7.5.2023, 7-5-2023 and 07/05/23: day first unless that is impossible."""
     short, year = len(it.parts["year"]) == 2, it.number("year")
@@ -96,26 +89,6 @@ def _short(it: Found) -> Phrase | None:
 def _days(it: Found) -> Phrase | None:
     first, last = it.number("day"), it.number("last")
     return it.yearly(Kind.DAY, days_in_year(it.number("month"), first, last or first))
-
-
-def _month(it: Found) -> Phrase | None:
-    return it.yearly(Kind.MONTH, month_in_year(it.number("month")))
-
-
-def _year_month(it: Found) -> Phrase | None:
-    return it.phrase(Kind.MONTH, months_span(it.number("year"), it.number("month")))
-
-
-def _year(it: Found) -> Phrase | None:
-    return it.phrase(Kind.YEAR, year_span(it.number("year")))
-
-
-def _season(it: Found) -> Phrase | None:
-    return it.yearly(Kind.OTHER, season_in_year(it.number("season")))
-
-
-def _quarter(it: Found) -> Phrase | None:
-    return it.yearly(Kind.OTHER, quarter_in_year(it.number("quarter")))
 
 
 def _weekday(it: Found) -> Phrase | None:
@@ -171,15 +144,21 @@ def _ago(it: Found) -> Phrase | None:
 
 
 READERS: Mapping[str, Callable[[Found], Phrase | None]] = {
-    "iso": _iso,
+    # 2023-05-07 and 2023/5/7.
+    "iso": lambda it: it.phrase(
+        Kind.DAY, day_span(it.number("year"), it.number("month"), it.number("day"))
+    ),
     "numeric": _numeric,
     "short": _short,
     "days": _days,
-    "month": _month,
-    "year_month": _year_month,
-    "year": _year,
-    "season": _season,
-    "quarter": _quarter,
+    "month": lambda it: it.yearly(Kind.MONTH, months_in_year(it.number("month"))),
+    "year_month": lambda it: it.phrase(
+        Kind.MONTH, months_span(it.number("year"), it.number("month"))
+    ),
+    "year": lambda it: it.phrase(Kind.YEAR, year_span(it.number("year"))),
+    # Winter belongs to the year of its December.
+    "season": lambda it: it.yearly(Kind.OTHER, months_in_year(it.number("season"), 3)),
+    "quarter": lambda it: it.yearly(Kind.OTHER, months_in_year(3 * it.number("quarter") - 2, 3)),
     "weekday": _weekday,
     "day_number": _day_number,
     "named": _named,

@@ -181,19 +181,9 @@ def nth(span: Span, unit: str, number: int) -> Span:
     return Span(first, min(span.last, shift_days(first, length - 1)))
 
 
-def season_in_year(first_month: int) -> InYear:
-    """A season of three months; winter belongs to the year of its December."""
-    return lambda year: months_span(year, first_month, 3)
-
-
-def month_in_year(month: int) -> InYear:
-    """A month of the year."""
-    return lambda year: months_span(year, month)
-
-
-def quarter_in_year(number: int) -> InYear:
-    """A quarter (1 to 4) of the year."""
-    return lambda year: months_span(year, 3 * number - 2, 3)
+def months_in_year(first: int, count: int = 1) -> InYear:
+    """So many months of the year."""
+    return lambda year: months_span(year, first, count)
 
 
 def days_in_year(month: int, first: int, last: int | None = None) -> InYear:

@@ -22,7 +22,7 @@ from hitherto_shared.dates.spans import (
     choose_year,
     day_span,
     days_in_year,
-    month_in_year,
+    months_in_year,
     months_span,
     shift_days,
     unit_of,
@@ -218,7 +218,7 @@ def _dated(start: int, end: int, year: int, month: int, day: int, today: date) -
     elif month > 12:
         span = None
     else:
-        in_year: InYear = days_in_year(month, day) if day else month_in_year(month)
+        in_year: InYear = days_in_year(month, day) if day else months_in_year(month)
         span = choose_year(in_year, today)
     unit = "day" if day else "month" if month else "year"
     return span and NamedTime(start, end, unit, None, span)
