@@ -123,14 +123,7 @@ _DENSE = 1_000_000
 """Up to this number, scores are summed in an array over all numbers, which avoids sorting."""
 
 
-def score(
-    postings: Iterable[TermPostings],
-    documents: int,
-    total_terms: int,
-    *,
-    k1: float = K1,
-    b: float = B,
-) -> Scores:
+def score(postings: Iterable[TermPostings], documents: int, total_terms: int) -> Scores:
     """The score of every document that has at least one of the terms, by its lexical number.
 
     Args:
@@ -139,13 +132,11 @@ def score(
         documents: how many documents the user has. Where the postings know of more, because the
             two were not read at the same moment, a term's own number of documents is used.
         total_terms: the length of all documents together; with `documents` it gives the average.
-        k1: how soon further occurrences stop to count; 0 counts a term once.
-        b: how much the length of a document counts, from 0 to 1.
 
     Raises:
         ValueError: a segment's three lists differ in length, so the stored row is damaged.
     """
-    _, numbers, parts = _parts(postings, documents, total_terms, k1, b)
+    _, numbers, parts = _parts(postings, documents, total_terms)
     return Scores(*_sums(numbers, parts))
 
 
@@ -159,7 +150,7 @@ def score_each(
 
     A question is given by its terms, with all forms of its words (`terms.looked_up_terms`).
     """
-    having, numbers, parts = _parts(postings, documents, total_terms, K1, B)
+    having, numbers, parts = _parts(postings, documents, total_terms)
     ends = dict(zip(having, accumulate(having.values()), strict=True))
     words = [
         [word for word in dict.fromkeys([forms(term)[0] for term in terms]) if word in ends]
@@ -186,7 +177,7 @@ def score_each(
 
 
 def _parts(
-    postings: Iterable[TermPostings], documents: int, total_terms: int, k1: float, b: float
+    postings: Iterable[TermPostings], documents: int, total_terms: int
 ) -> tuple[dict[str, int], NDArray[np.int64], NDArray[np.float64]]:
     """How many documents have each word; their numbers, and what the word adds to their scores."""
     by_word = _by_word(segment for segment in postings if len(segment.lexical_nos))
@@ -200,8 +191,8 @@ def _parts(
     lengths = _join([segment.lengths for segment in segments], np.float64)
     sizes = list(having.values())
     weights = np.repeat([_idf(size, documents) for size in sizes], sizes)
-    saturation = frequencies + k1 * (1.0 - b + b * lengths / average)
-    return having, numbers, weights * (frequencies * (k1 + 1.0)) / saturation
+    saturation = frequencies + K1 * (1.0 - B + B * lengths / average)
+    return having, numbers, weights * (frequencies * (K1 + 1.0)) / saturation
 
 
 def _sums(
