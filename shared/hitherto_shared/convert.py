@@ -1,10 +1,7 @@
-"""Converts between protobuf messages and our models.
+"""Converts between protobuf messages and our models, whose fields mostly bear the same names.
 
-Most fields bear the same names in both, so that they need no code of their own.
-
-`memory_message` creates a message, `memory_fields` returns its fields. The replies of lists are
-assembled from fields and created once: embedding a message into another one copies it, which takes
-as long again.
+`memory_message` creates a message, `memory_fields` returns its fields: embedding a message into the
+reply of a list copies it, which takes as long again.
 """
 
 from __future__ import annotations

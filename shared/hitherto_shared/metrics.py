@@ -1,9 +1,8 @@
 """Metrics of a service in Prometheus' format: what is counted, and the port that shows it.
 
-Everything is counted always, which costs about a microsecond each; `HITHERTO_METRICS_LISTEN` only
-opens the port. No label names a user. The label `tenant` is empty unless the operator asks for it,
-because every tenant is another time series. If a service runs in several processes, each writes its
-numbers to files in a folder of the parent, and the parent shows the sum.
+Everything is counted always; `HITHERTO_METRICS_LISTEN` only opens the port. No label names a user,
+and the label `tenant` is empty unless the operator asks for it. If a service runs in several
+processes, each writes its numbers to files in a folder of the parent, which shows the sum.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""The models of both services: immutable data classes.
+"""The models of both services: immutable data classes, with the words that the schema stores.
 
-Enumerations are the lower-case words the schema stores (`preference`, `active`); the wire names
-(`MEMORY_TYPE_PREFERENCE`) exist only in `hitherto_shared.convert`.
-
-`sealed` holds the sealed values of a user with encryption on until they are opened: their fields
-are empty until then, and opening sets `sealed` to None.
-
-`memo` is a dictionary if the item outlives a call: readers put into it what they derive from the
-item alone, each under a key of its own. It lives and dies with the item, so it is never outdated.
+`sealed` holds the sealed values of a user with encryption on: the fields are empty until these are
+opened, which sets `sealed` to None. `memo` is a dictionary if the item outlives a call: readers put
+into it what they derive from the item alone, each under a key of its own.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Opens connections: which login, which schema, which time limits.
 
 Each role of the services is a separate login and a member of nothing, so that no statement can turn
-a connection of one into another. A connection string names an administrator or one of these logins;
-`with_role` derives from it what a connection needs.
-
-Connection failures are described in our own words (`unreachable`), because the driver quotes parts
-of the connection string, which contains a password.
+a connection of one into another. Failures are described in our own words (`unreachable`): the
+driver quotes parts of the connection string, which contains a password.
 """
 
 from __future__ import annotations

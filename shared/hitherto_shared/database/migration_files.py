@@ -1,10 +1,8 @@
 """The migrations that this program ships: the schema of a new database, and what came after it.
 
-`schema/NN_noun.sql` is the baseline: migration 0000, all files in one transaction. What came after
-it is `migrations/NNNN_name.sql`, numbered from 0001.
-
-A migration that takes away what older programs use says so in its first lines:
-`-- oldest-program: NNNN` names the newest migration that a program must know to go on.
+`schema/NN_noun.sql` is the baseline: migration 0000, all files in one transaction. Those after it
+are `migrations/NNNN_name.sql`, numbered from 0001. One that takes away what older programs use says
+so: `-- oldest-program: NNNN` names the newest migration that a program must know to go on.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The current tenant, whose rows row-level security makes visible.
+"""The current tenant, whose rows row-level security makes visible: the second layer of isolation.
 
-Every statement names its tenant. This is the second layer of isolation, for a statement that omits
-it: the policies of the schema (`schema/14_rights.sql`) show the roles that work for one user
-only the rows of the tenant in the session's setting `hitherto.tenant_id`. A pool sets it from here
-before it lends a connection (`Database.connection`). Work for no tenant sees no row. The role
-hitherto_maintenance sees all tenants and needs no setting.
+Every statement names its tenant. For one that omits it, the policies of the schema show the roles
+that work for one user only the rows of the tenant in the setting `hitherto.tenant_id`, which a pool
+sets from here before it lends a connection. The role hitherto_maintenance sees all tenants.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The data keys that are at hand in a call, a job or a sweep.
 
 Keys are opened outside transactions, and only a transaction can tell whether it meets a sealed row.
-The work between the two neither passes keys on nor knows of them: like the tenant
-(`database/tenancy.py`), they are carried in a context variable, and the functions that read and
-write sealed rows take the key of the row's user from here.
+Like the tenant, they are carried in a context variable from the one to the other.
 """
 
 from __future__ import annotations

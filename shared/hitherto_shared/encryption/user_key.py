@@ -1,13 +1,10 @@
-"""Seals values of a row with the user's data key.
+"""Seals values of a row with the user's data key: AES-256-GCM.
 
-AES-256-GCM. The tenant, the user and the place of the row are authenticated, so that a value copied
-to another row or user does not open. A sealed value is one byte for the format, 12 bytes of nonce,
-the ciphertext and its tag of 16 bytes.
-
-In rows whose words change, the value also contains the version under which it was sealed: four
-bytes after the first, authenticated too. Readers of such a row compare it with the row's version
-(the functions `sealed_of_memory` and `sealed_at` of the database do so), so that a restored earlier
-value is detected.
+The tenant, the user and the place of the row are authenticated, so that a value copied to another
+row or user does not open. A sealed value is one byte for the format, 12 bytes of nonce, the
+ciphertext and its tag of 16 bytes. In rows whose words change, the version under which it was
+sealed follows the first byte, in four bytes that are authenticated too: readers compare it with the
+row's version (`sealed_of_memory`, `sealed_at`), so that a restored earlier value is detected.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Recognises text that tries to instruct the assistant or imitates another role.
 
-A match only lowers trust and sends a memory to review. It is not a security boundary: the boundary
-is the origin bound on writing. The patterns are therefore few and readable, in the languages that
-the guards know best, and there are two levels of suspicion: other people's text is suspect readily,
-a user's own words only if they cannot be a wish about style.
-
-Latin script is matched without diacritics ("tu gio ban phai" is "từ giờ bạn phải"), other scripts
-as written.
+A match only lowers trust and sends a memory to review; the boundary is the origin bound on writing.
+The patterns are therefore few and readable. Other people's text is suspect readily, a user's own
+words only if they cannot be a wish about style. Latin script is matched without diacritics ("tu gio
+ban phai" is "từ giờ bạn phải"), other scripts as written.
 """
 
 from __future__ import annotations
