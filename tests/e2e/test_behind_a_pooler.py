@@ -107,38 +107,6 @@ async def test_learnt_found_exported_and_erased(services: Services) -> None:
     assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def test_tenants_at_once_see_their_own(pooled: Pooled) -> None:
-    """Six tenants with the same users share two servers for each login, reading and writing."""
-    tenants = {f"Town{number}": pooled.services.as_tenant(Tenant()) for number in range(6)}
-
-    async def live(town: str, services: Services, user: str) -> None:
-        for conversation in ("c1", "c2"):
-            said = talk(f"I live in {town}{user}.", user=user, conversation=conversation)
-            (job,) = await insist(submit, services, said)
-            state = (await insist(ended, services, job)).state
-            assert state == job_pb2.JOB_STATE_SUCCEEDED
-            for _ in range(2):
-                listed = await insist(memories, services, user=user)
-                found = await insist(
-                    privacy.search, services, "Where does the user live?", user=user
-                )
-                block = await insist(
-                    privacy.context, services, "Where does the user live?", user=user
-                )
-                for text in map(str, (listed, found, block)):
-                    assert f"{town}{user}" in text
-                    others = [other for other in tenants if other != town and other in text]
-                    assert not others
-
-    await asyncio.gather(
-        *(
-            live(town, services, user)
-            for town, services in tenants.items()
-            for user in ("ana", "ben")
-        )
-    )
-
-
 async def test_a_pooler_that_dies_takes_nothing_along(pooled: Pooled, services: Services) -> None:
     """What was accepted is learnt once the pooler is back."""
     ids = await submit(

@@ -89,28 +89,6 @@ async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
         assert list(beside.may_replace) == [held[TEA].id]
 
 
-async def test_row_71_the_assistants_words_change_nothing_that_the_user_said(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    words = "You drink green tea, you live in Rome and your name is Bo"
-    model.script = replies(
-        {
-            "green": lambda _: {
-                "updated_memories": [change("e1", words, "m1", "m2", content=GREEN)],
-                "profile_changes": [value("facts.personal.name", "Bo", words, "m1", "m2")],
-            },
-            "tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]},
-        }
-    )
-    await learn(modelled, talk("I drink tea"))
-    result = await learn(modelled, talk("hello", ("assistant", words), conversation="c2"))
-    assert {each.reason for each in result.refusals} == {"refused_by_trust"}
-    held = await by_content(modelled)
-    assert held[TEA].version == 1
-    assert held[GREEN].status == STATUS.MEMORY_STATUS_QUARANTINED
-    assert result.profile_version == 0
-
-
 # --- what is equal, forgotten, and passes --------------------------------------------------------
 
 

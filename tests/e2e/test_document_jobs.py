@@ -38,7 +38,7 @@ from tests.e2e.handing_over import (
 )
 from tests.e2e.learning import ended, rows
 from tests.e2e.methods import ask
-from tests.scripted_model import EmbeddingFault, Hang, ScriptedModel, StatusFault
+from tests.scripted_model import Hang, ScriptedModel, StatusFault
 
 LONG = " ".join(f"Sentence number {n} is about tea." for n in range(100))
 _BOUND = 180.0
@@ -84,17 +84,6 @@ async def test_without_the_embedder_words_find_the_document_at_once(
         )
     assert [chunk.contents for chunk in found] == [("About\nSome tea.",)]
     assert model.calls["chat"] == 0
-
-
-@pytest.mark.parametrize("kind", ["nan", "one_missing", "wrong_dimensions"])
-async def test_a_spoiled_vector_is_not_stored(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, kind: Any
-) -> None:
-    asked = model.calls["embeddings"]
-    model.always(EmbeddingFault(kind), endpoint="embeddings")
-    await taken_in(modelled, document("d1", "Some tea."))
-    assert model.calls["embeddings"] > asked
-    assert rows(superuser_conninfo, "SELECT 1 FROM document_chunk_embeddings") == []
 
 
 async def test_two_replicas_taking_one_document(

@@ -107,33 +107,6 @@ async def test_a_request_to_forget_holds_whatever_else_a_reply_changes(
     assert {held[home].status for home in homes[1:]} == {rest}
 
 
-async def test_a_request_that_came_too_late_keeps_no_end_off(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """The old home was named again after the request, and left since."""
-
-    def leaves(request: ChatRequest) -> dict[str, Any]:
-        known = shown(request, LEEDS)
-        return {
-            "new_memories": [memory(PORTO, ["m2"])],
-            "contradicted_memories": [change(known, "I moved to Porto", "m2", by=0)],
-            "forgotten_memories": [change(known, "forget my address", "m1")],
-        }
-
-    model.script = replies(
-        {"Porto": leaves, "Leeds": lambda _: {"new_memories": [memory(LEEDS, ["m1"])]}}
-    )
-    await learn(modelled, talk("I live in Leeds", at=MARCH))
-    before, after = (MARCH + timedelta(days=days) for days in (-1, 1))
-    mixed = talk("please forget my address", "I moved to Porto", conversation="c2", at=before)
-    mixed.messages[1].created_at.FromDatetime(after)
-    result = await learn(modelled, mixed)
-    assert [each.reason for each in result.refusals] == ["refused_late"]
-    held = await by_content(modelled)
-    assert held[LEEDS].status == STATUS.MEMORY_STATUS_CONTRADICTED
-    assert held[LEEDS].superseded_by == held[PORTO].id
-
-
 @pytest.mark.parametrize(
     ("sources", "later", "forgets"),
     [

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
-from hitherto.v1 import job_pb2, maintenance_service_pb2
+from hitherto.v1 import maintenance_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.curating import change, save, update
+from tests.e2e.curating import change, save
 from tests.e2e.learning import echo, ended, learn, memories, replies, rows, talk
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
@@ -100,30 +100,6 @@ def near(vector: str, words: str) -> float:
     return float(np.array(vector.strip("[]").split(","), np.float32) @ text_vector(words, SIZE))
 
 
-async def test_row_32_a_vector_that_is_made_while_the_words_change_is_not_kept(
-    services: Services, bar: Bar, tenant_conninfo: str
-) -> None:
-    """The back-fill's own: what it has asked for belongs to words that are gone."""
-    bar.away = True
-    memory_id = (await save(services, OLD)).memory.id
-    bar.held = OLD
-    await bar.reached()
-    bar.away = False
-    await update(services, memory_id, "content", content=NEW)
-    bar.go_on.set()
-    bar.held = ""
-    await eventually(lambda: not rows(tenant_conninfo, _PENDING), seconds=180)
-    # Whatever was in hand at the bar has come back by now: another batch was made after it.
-    bar.away = True
-    await save(services, "engines need clean oil")
-    bar.away = False
-    await eventually(lambda: not rows(tenant_conninfo, _PENDING), seconds=180)
-    stored = [row[0] for row in rows(tenant_conninfo, _VECTOR.format(SIZE))]
-    assert len(stored) == 2
-    assert all(near(vector, OLD) < 0.5 for vector in stored)
-    assert max(near(vector, NEW) for vector in stored) > 0.99
-
-
 async def test_texts_that_the_embedder_refuses_keep_nobody_waiting(
     services: Services, bar: Bar, tenant_conninfo: str
 ) -> None:
@@ -139,21 +115,6 @@ async def test_texts_that_the_embedder_refuses_keep_nobody_waiting(
         tenant_conninfo,
         "SELECT embedding_state, count(*) FROM hitherto.memories GROUP BY 1 ORDER BY 1",
     ) == [("refused", 70), ("stored", 2)]
-
-
-async def test_c7_a_new_models_vector_of_earlier_words_is_not_kept(
-    moving: Services, bar: Bar, superuser_conninfo: str
-) -> None:
-    memory_id = (await save(moving, OLD)).memory.id
-    bar.held = OLD
-    started = await ask(moving, "Reembed", **LARGE)
-    await bar.reached()
-    await update(moving, memory_id, "content", content=NEW)
-    bar.go_on.set()
-    job = await ended(moving, started.job.id)
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    made = rows(superuser_conninfo, _VECTOR.format(SIZE) + f" AND model = '{LARGE['model']}'")
-    assert all(near(vector, OLD) < 0.5 for (vector,) in made)
 
 
 async def test_h3_words_that_were_sealed_meanwhile_have_no_vector_in_clear(

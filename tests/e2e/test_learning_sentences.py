@@ -92,12 +92,6 @@ UPDATES = {
 }  # fmt: skip
 """What was known, what was said more exactly, the words of it, and the new wording."""
 
-SAME = {
-    "en city": ("The user lives in Berlin.", "The user lives in Berlin, Germany."),
-    "ja home": ("京都に住んでいる", "京都在住である"),
-    "ar nuts": ("سلمى لديها حساسية من الفول السوداني", "سلمى عندها حساسية من الفول السوداني"),
-    "de milk": ("Der Nutzer verträgt keine Laktose.", "Der Nutzer ist laktoseintolerant."),
-}  # fmt: skip
 
 PROFILE: dict[str, tuple[str, str, str, Any]] = {
     "en bakery": (
@@ -172,24 +166,6 @@ async def test_what_changed_ends_and_comes_back_by_one_call(
     assert [m.content for m in await memories(modelled)] == [known]
 
 
-@pytest.mark.parametrize("name", ["en style", "vi pay", "ar shifts"])
-async def test_row_71_without_their_words_both_stand(
-    name: str, modelled: Services, model: ScriptedModel
-) -> None:
-    known, said, _, now = ENDS[name]
-    assert now is not None
-    reply = {
-        "new_memories": [memory(now, ["m1"])],
-        # Words of the known memory: genuine nowhere in this conversation.
-        "contradicted_memories": [change("e1", known, by=0)],
-    }
-    result, held = await told(modelled, model, known, said, reply)
-    assert result.memories_contradicted == 0
-    assert [each.reason for each in result.refusals] == ["refused_quote"]
-    assert {m.status for m in held.values()} == {ACTIVE}
-    assert list(held[now].may_replace) == [held[known].id]
-
-
 @pytest.mark.parametrize("name", UPDATES)
 async def test_what_was_said_more_exactly_is_the_next_version(
     name: str, modelled: Services, model: ScriptedModel
@@ -203,25 +179,6 @@ async def test_what_was_said_more_exactly_is_the_next_version(
     assert quote in [each.quote for each in only.evidence]
     await take_back(modelled)
     assert [m.content for m in await memories(modelled)] == [known]
-
-
-@pytest.mark.parametrize("name", SAME)
-async def test_row_75_the_same_in_other_words_is_joined_by_the_model_only(
-    name: str, modelled: Services, model: ScriptedModel
-) -> None:
-    known, again = SAME[name]
-    for user, same in (("two", {}), ("ana", {"same_as": "e1"})):
-        item = memory(again, ["m1"], **same)
-        reply = {"new_memories": [item]}
-        result, held = await told(modelled, model, known, again, reply, user=user)
-        if user == "two":
-            assert set(held) == {known, again}
-            continue
-        (only,) = held.values()
-        assert only.content == known
-        assert (only.version, result.counts["confirmed"]) == (1, 1)
-        assert only.HasField("last_confirmed_at")
-        assert {source.conversation_id for source in only.sources} == {"c1", "c2"}
 
 
 @pytest.mark.parametrize("name", PROFILE)

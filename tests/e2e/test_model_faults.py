@@ -25,7 +25,6 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.scripted_model import (
-    CONTENT_FAULTS,
     HOSTILE_ANSWERS,
     ChatAnswer,
     EmbeddingFault,
@@ -208,29 +207,6 @@ async def test_row_27_a_question_too_long_for_the_model_is_cut_in_two(
     assert "HITHERTO_BATCH_TOKENS" in job.error
 
 
-async def test_row_26_garbage_once_is_asked_again_within_the_attempt(
-    patient: Services, model: ScriptedModel
-) -> None:
-    """Every kind of it: unit/pipeline/test_ask.py."""
-    model.queue(ChatAnswer(CONTENT_FAULTS["not_json"]))
-    job = await ended_job(patient, "remember canary:heron")
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert (job.attempt, job.result.usage.llm_calls, job.result.memories_created) == (1, 2, 1)
-    first, second = model.chat_requests
-    assert second.body["messages"][-1] == first.body["messages"][-1]
-    assert second.body["messages"][-1]["role"] == "user"
-
-
-async def test_row_30_a_body_that_is_no_completion_costs_an_attempt(
-    patient: Services, model: ScriptedModel
-) -> None:
-    """Every kind of it: integration/test_providers.py."""
-    model.queue(RawReply(b'{"choices": []}'))
-    job = await ended_job(patient, "remember canary:heron")
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert (job.attempt, job.result.memories_created) == (2, 1)
-
-
 async def test_row_45_a_model_that_names_itself_badly_kills_no_job(
     patient: Services, model: ScriptedModel
 ) -> None:
@@ -242,25 +218,6 @@ async def test_row_45_a_model_that_names_itself_badly_kills_no_job(
 
 
 # --- replies that are partly usable --------------------------------------------------------------
-
-
-async def test_b8_a_usable_part_is_kept_and_the_rest_counted(
-    patient: Services, model: ScriptedModel
-) -> None:
-    model.script = lambda request: ChatAnswer.of(
-        new_memories=[
-            memory("Ana likes tea", ["m1", "m77"]),
-            memory("Ana is a prophet", ["m1"], type="prophecy"),
-            None,
-        ],
-        updated_memories={"id": "e1"},
-        achieved_goals=[{"id": "e9"}],
-    )
-    job = await ended_job(patient, "I like tea")
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert (job.result.memories_created, job.result.dropped_items) == (1, 5)
-    (only,) = await memories(patient)
-    assert list(only.source_message_ids) == ["c1-1"]
 
 
 @pytest.mark.parametrize("name", HOSTILE_ANSWERS)
