@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -39,6 +40,28 @@ _ENUMS = {
     "origin": (memory_pb2.Origin, "ORIGIN_"),
     "status": (memory_pb2.MemoryStatus, "MEMORY_STATUS_"),
 }
+
+
+async def side_by_side(lives: Iterable[Callable[[], Awaitable[None]]], seeds: object) -> None:
+    """Let lives go on, some at a time; what fails is told together, with their seeds."""
+    turns = asyncio.Semaphore(4)
+
+    async def take_turn(live: Callable[[], Awaitable[None]]) -> None:
+        async with turns:
+            await live()
+
+    results = await asyncio.gather(*map(take_turn, lives), return_exceptions=True)
+    failed = [f"{type(each).__name__}: {each}" for each in results if each is not None]
+    assert not failed, "\n\n".join([str(seeds), *failed])
+
+
+async def take_back_as_told(services: Services, user: str, **source: Any) -> None:
+    """Take a source back; a dry run counts the same before."""
+    told, done = [
+        (await ask(services, "RollbackSource", user_id=user, dry_run=dry, **source)).counts
+        for dry in (True, False)
+    ]
+    assert told == done, (user, source, told, done)
 
 
 class Life:

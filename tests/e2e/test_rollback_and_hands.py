@@ -8,7 +8,6 @@ hand did last holds. Every source and every hand says words of its own, by which
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -23,6 +22,7 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import APPROVE, REJECT, update
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.methods import ask, read_refusal
+from tests.e2e.random_lives import side_by_side, take_back_as_told
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import merged, quoting
@@ -203,16 +203,12 @@ class Person:
         return {each.id: each for each in found}
 
     async def take_back(self, source: str) -> None:
-        """Take a conversation back; what is told before is what is done."""
-        which = {"user_id": self.name, "conversation_id": source}
+        """Take a conversation back, if it has said anything."""
         try:
-            told = await ask(self.services, "RollbackSource", dry_run=True, **which)
+            await take_back_as_told(self.services, self.name, conversation_id=source)
         except grpc.aio.AioRpcError as error:
-            if read_refusal(error).reason == "CONVERSATION_NOT_FOUND":
-                return
-            raise
-        done = await ask(self.services, "RollbackSource", **which)
-        assert told.counts == done.counts
+            if read_refusal(error).reason != "CONVERSATION_NOT_FOUND":
+                raise
 
     async def compare(self, gone: set[str], before: dict[str, memory_pb2.Memory]) -> None:
         """What stands is what is left, and what a hand did."""
@@ -258,22 +254,9 @@ async def test_row_72_sources_go_from_what_was_merged_and_changed_by_hand(
     model.script = script
     # Nothing is merged but when the test wants it.
     async with start_services(**model_settings(model), consolidate_above=1_000) as services:
-        await interleave(services)
-
-
-async def interleave(services: Services) -> None:
-    """Let users live side by side, each with a random of its own."""
-    seed = Random().randrange(10**6)
-    people = [Person(f"p{n}", Random(f"{seed}.{n}"), services) for n in range(USERS)]
-    turns = asyncio.Semaphore(4)
-
-    async def live(person: Person) -> None:
-        async with turns:
-            await person.live()
-
-    results = await asyncio.gather(*map(live, people), return_exceptions=True)
-    failed = [result for result in results if result is not None]
-    assert not failed, "\n".join(f"{seed}: {type(each).__name__} {each}" for each in failed)
+        seed = Random().randrange(10**6)
+        people = [Person(f"p{n}", Random(f"{seed}.{n}"), services) for n in range(USERS)]
+        await side_by_side([each.live for each in people], seed)
 
 
 async def test_row_72_memories_without_statements_are_rebuilt_from_their_versions(

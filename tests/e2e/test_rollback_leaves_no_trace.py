@@ -9,7 +9,6 @@ pairs encrypt what is sensitive.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -26,6 +25,7 @@ from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.masks import masked
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
+from tests.e2e.random_lives import side_by_side, take_back_as_told
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change
@@ -164,12 +164,7 @@ class Pair:
                 source |= {"since": job.finished_at, "until": after}
                 if means == "prompt":
                     source["prompt_version"] = job.result.prompt_version
-        counts = []
-        for dry in (True, False):
-            asked = {"user_id": self.names[0], "dry_run": dry, **source}
-            reply = await ask(self.services, "RollbackSource", **asked)
-            counts.append(json_format.MessageToDict(reply).get("counts"))
-        assert counts[0] == counts[1], (self.seed, name, counts)
+        await take_back_as_told(self.services, self.names[0], **source)
 
     async def compare(self) -> None:
         seen = [await self.told(person) for person in self.names]
@@ -295,23 +290,10 @@ def patch(path: str, value: Any, words: str, **more: Any) -> dict[str, Any]:
     return {"path": path, "value": value, "source_message_ids": ["m1"], "quote": words, **more}
 
 
-async def live(services: Services, model: ScriptedModel, seeds: Sequence[str]) -> None:
-    script = Script()
-    model.script = script
-    pairs = [Pair(number, seed, services, script) for number, seed in enumerate(seeds)]
-    turns = asyncio.Semaphore(4)
-
-    async def take_turn(pair: Pair) -> None:
-        async with turns:
-            await pair.live()
-
-    results = await asyncio.gather(*map(take_turn, pairs), return_exceptions=True)
-    failed = [each for each in results if each is not None]
-    assert not failed, "\n".join(map(str, failed))
-
-
 async def test_row_72_what_was_taken_back_was_never_taught(
     modelled: Services, model: ScriptedModel
 ) -> None:
     seed = Random().randrange(10**6)
-    await live(modelled, model, [f"{seed}.{number}" for number in range(PAIRS)])
+    model.script = script = Script()
+    pairs = [Pair(number, f"{seed}.{number}", modelled, script) for number in range(PAIRS)]
+    await side_by_side([pair.live for pair in pairs], seed)

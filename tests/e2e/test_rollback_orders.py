@@ -7,7 +7,6 @@ After each step the memory and the profile are compared with a model that hears 
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ALL_STATUSES, ended, memories, shown, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
+from tests.e2e.random_lives import side_by_side, take_back_as_told
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
@@ -216,11 +216,7 @@ class Person:
         else:
             each = [{"job_id": job_id} for job_id in self.random.sample(job_ids, len(job_ids))]
         for fields in each:
-            told, done = [
-                await ask(self.services, "RollbackSource", user_id=self.name, dry_run=dry, **fields)
-                for dry in (True, False)
-            ]
-            assert told.counts == done.counts
+            await take_back_as_told(self.services, self.name, **fields)
 
     async def compare(self, step: str, gone: set[str]) -> None:
         """The memory and the profile are what the sources say that are left."""
@@ -358,15 +354,7 @@ async def live(
         Person(f"u{number}", Random(seed), services, replies, encrypts=encrypts)
         for number, seed in enumerate(seeds)
     ]
-    turns = asyncio.Semaphore(4)
-
-    async def take_turn(person: Person) -> None:
-        async with turns:
-            await person.live()
-
-    results = await asyncio.gather(*map(take_turn, people), return_exceptions=True)
-    failed = [result for result in results if result is not None]
-    assert not failed, "\n".join(map(str, [seeds, *failed]))
+    await side_by_side([person.live for person in people], seeds)
 
 
 async def test_row_72_any_sources_in_any_order(modelled: Services, model: ScriptedModel) -> None:

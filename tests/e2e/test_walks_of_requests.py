@@ -9,7 +9,6 @@ them.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import checks, save
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.methods import ask
+from tests.e2e.random_lives import side_by_side, take_back_as_told
 from tests.e2e.travelling import stamp
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, merged
@@ -294,13 +294,7 @@ class Life:
         source = {"conversation_id": job.conversation_id} if whole else {"job_id": job.id}
         self.story.append(f"takes back {source} ({job.kind})")
         before = {each.id: each for each in await self.held(*CURRENT)}
-        counts = []
-        for dry_run in (True, False):
-            done = await ask(
-                self.services, "RollbackSource", user_id=self.name, dry_run=dry_run, **source
-            )
-            counts.append(dict(done.counts))
-        assert counts[0] == counts[1], self.told(str(counts))
+        await take_back_as_told(self.services, self.name, **source)
         self.events = [
             each
             for each in self.events
@@ -352,27 +346,11 @@ def script(replies: dict[str, Any], dice: Random) -> Callable[[ChatRequest], Cha
     return answer
 
 
-async def live(services: Services, model: ScriptedModel, seeds: list[str]) -> None:
-    replies: dict[str, Any] = {}
-    model.script = script(replies, Random(seeds[0]))
-    people = [Life(services, f"u{n}", Random(each), replies) for n, each in enumerate(seeds)]
-    turns = asyncio.Semaphore(4)
-
-    async def take_turn(life: Life) -> None:
-        async with turns:
-            await life.live()
-
-    results = await asyncio.gather(*map(take_turn, people), return_exceptions=True)
-    failed = [
-        repr(each) if not isinstance(each, AssertionError) else str(each)
-        for each in results
-        if each
-    ]
-    assert not failed, "\n\n".join([str(seeds), *failed])
-
-
 async def test_row_72_requests_hold_and_everything_can_be_taken_back(
     modelled: Services, model: ScriptedModel
 ) -> None:
     seed = Random().randrange(10**6)
-    await live(modelled, model, [f"{seed}.{number}" for number in range(USERS)])
+    replies: dict[str, Any] = {}
+    model.script = script(replies, Random(f"{seed}.0"))
+    lives = [Life(modelled, f"u{n}", Random(f"{seed}.{n}"), replies) for n in range(USERS)]
+    await side_by_side([life.live for life in lives], seed)
