@@ -199,7 +199,7 @@ class Teller:
         self.counts = (await ask(self.services, "ClearMemories")).counts
 
     async def merge(self) -> None:
-        await consolidate(self.services, tag=STYLE)
+        self.jobs["merge"] = (await consolidate(self.services, tag=STYLE)).id
         self.merged_id = (await merged_memory(self.services)).id
 
     async def undo(self) -> None:
@@ -308,8 +308,14 @@ class Teller:
         assert list((await self.one(name)).supersedes) == [self.known[name].id]
 
     async def may_replace(self, name: str, others: str) -> None:
-        wanted = [] if others == "nothing" else [(await self.one(others)).id]
-        assert list((await self.one(name)).may_replace) == wanted
+        names = [] if others == "nothing" else others.split()
+        wanted = {(await self.one(other)).id for other in names}
+        assert set((await self.one(name)).may_replace) == wanted
+
+    async def on_its_own(self, name: str) -> None:
+        """It stands for no other memory, and has nothing of one."""
+        found = await self.one(name)
+        assert (list(found.supersedes), list(found.tags)) == ([], []), found
 
     async def in_doubt(self, name: str, because: str | None) -> None:
         found = await self.one(name)
@@ -371,6 +377,7 @@ _ACTS: Mapping[str, Callable[..., Awaitable[None]]] = {
     r"(\w+) has taken its place": Teller.supersedes_known,
     r"(\w+) in doubt(?: because (\w+))?": Teller.in_doubt,
     r"(\w+) certain": Teller.certain,
-    r"(\w+) may replace (\w+)": Teller.may_replace,
+    r"(\w+) may replace (.+)": Teller.may_replace,
+    r"(\w+) on its own": Teller.on_its_own,
     r"(\w+) of (.+)": Teller.sources,
 }

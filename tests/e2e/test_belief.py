@@ -171,32 +171,6 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
     assert not await memories(modelled)
 
 
-async def test_a_goal_that_was_reached_can_be_forgotten(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    goal, ran = "Ana wants to run ten kilometres", "Ana ran ten kilometres"
-    model.script = replies(
-        {
-            "forget": lambda r: {"forgotten_memories": [change(shown(r, "wants"), "forget it")]},
-            "did it": lambda r: {
-                "new_memories": [memory(ran, ["m1"])],
-                "achieved_goals": [change(shown(r, "wants"), "did it", by=0)],
-            },
-            "run": lambda _: {"new_memories": [memory(goal, ["m1"], type="goal")]},
-        }
-    )
-    for day, words in enumerate(("I will run", "I really run", "did it", "please forget it")):
-        said = talk(words, conversation=words, at=MARCH + timedelta(days=day))
-        result = await learn(modelled, said)
-    assert result.counts["forgotten"] == 1
-    assert [each.content for each in await memories(modelled)] == [ran]
-    await roll_back(modelled, conversation_id="I will run")
-    assert [each.content for each in await memories(modelled)] == [ran]
-    await roll_back(modelled, conversation_id="please forget it")
-    achieved = memories(modelled, statuses=[STATUS.MEMORY_STATUS_ACHIEVED])
-    assert [each.content for each in await achieved] == [goal]
-
-
 async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     modelled: Services, model: ScriptedModel
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -12,7 +13,6 @@ import pytest
 from hitherto.v1 import job_pb2, memory_pb2
 from hitherto_extraction.config import ExtractionSettings
 from tests.e2e.conftest import Services
-from tests.e2e.curating import forget
 from tests.e2e.learning import ended, learn, memories, rows, shown, talk
 from tests.e2e.merging import (
     ACTIVE,
@@ -33,11 +33,13 @@ from tests.e2e.merging import (
     script,
 )
 from tests.e2e.methods import ask, read_refusal
-from tests.e2e.test_rollback import take_back
+from tests.e2e.stories import MERGED, Teller, stories
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import merged, quoting
 
+FOUR = "PIES BUNS ROLLS TARTS"
+FIVE = f"CAKES {FOUR}"
 ONE_MERGE = {
     "groups": 1, "merged": 1, "created": 1, "superseded": 5, "skipped_unchanged": 0, "dropped": 0,
 }  # fmt: skip
@@ -473,109 +475,34 @@ def stated(memory: memory_pb2.Memory) -> bytes:
     return kept.SerializeToString(deterministic=True)
 
 
-async def test_what_says_a_merged_memory_again_strengthens_it_and_doubles_nothing(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """A repeated original is its successor said again: one more source, no new version."""
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    await consolidate(modelled, tag=STYLE)
-    before = await merged_memory(modelled)
-    await say(modelled, STYLES[0], conversation="c9")
-    after = await merged_memory(modelled)
-    assert await contents(modelled) == [ONE_STYLE]
-    assert (after.version, after.content) == (before.version, ONE_STYLE)
-    assert set(after.source_message_ids) == {*before.source_message_ids, "c9-1"}
-    # Undone, the original has the later source too.
-    back = {each.content: each for each in await undo(modelled, after.id)}
-    assert "c9-1" in back[STYLES[0]].source_message_ids
-    assert "c9-1" not in back[STYLES[1]].source_message_ids
-
-
-async def test_row_72_a_merge_whose_originals_are_forgotten_is_taken_back(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """Nothing is left to restore, and the merged words came from the model alone."""
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    originals = [each.id for each in await memories(modelled)]
-    job = await consolidate(modelled, tag=STYLE)
-    for each in originals:
-        await forget(modelled, each)
-    assert (await take_back(modelled, job_id=job.id))["memories_forgotten"] == 1
-    assert await memories(modelled) == []
-
-
-@pytest.mark.parametrize(
-    ("how", "repeated"),
-    [
-        ("undone", "never"),
-        ("undone", "after"),
-        ("its job", "before"),
-        ("an original", "never"),
-        ("an original", "after"),
-    ],
-)
-async def test_row_72_what_was_said_after_a_merge_outlives_it(
-    modelled: Services, model: ScriptedModel, how: str, repeated: str
-) -> None:
-    """Of a merged memory that was updated since, only the merge's own words are taken back.
-
-    An original that was repeated, before the update or after it, has that for itself.
+@stories(
+    f"""
+    what says a merged memory again strengthens it and doubles nothing:
+        {MERGED}; again 6: CAKES; told: BAKES; BAKES is version 1
+        BAKES of cakes pies buns rolls tarts again
+        undo the merge; told: {FIVE}; CAKES of cakes again; PIES of pies
+    row 72: a merge whose originals are forgotten is taken back:
+        {MERGED}; forget CAKES; forget PIES; forget BUNS; forget ROLLS; forget TARTS
+        take back the merge; counted memories_forgotten: 1; told: nothing
+    row 72: what was said after a merge outlives it, and the words of the merge go:
+        {MERGED}; remember BAKES; || again 6: PIES
+        late 7: FRIENDS rewording: BAKES; | again 8: PIES |
+        told: FRIENDS; undo the merge | undo the merge | take back the merge
+        told: FRIENDS {FIVE}; FRIENDS was BAKES; FRIENDS of late; FRIENDS on its own
+        FRIENDS may replace {FIVE}; PIES of pies | PIES of pies again | PIES of pies again
+        take back late; told: {FIVE}
+    row 72: nor does it go with a source of the merge:
+        {MERGED}; remember BAKES; late 7: FRIENDS rewording: BAKES; | again 8: PIES
+        take back cakes; told: FRIENDS {FOUR}; FRIENDS was BAKES; FRIENDS of late
+        FRIENDS on its own; FRIENDS may replace {FOUR}; PIES of pies | PIES of pies again
+        take back late; told: {FOUR}
+    row 72: who repeats the merged words states them:
+        {MERGED}; late 6: BAKES; undo the merge; told: BAKES {FIVE}; BAKES of late
+        take back late; told: {FIVE}
     """
-    newer = f"{ONE_STYLE}, but writes formally to lawyers"
-    ordinary = script(all_into(ONE_STYLE))
-
-    def answer(request: ChatRequest) -> ChatAnswer:
-        if not any("lawyers" in said.content for said in request.messages):
-            return ordinary(request)
-        update = {"id": shown(request, ONE_STYLE), "content": newer, "source_message_ids": ["m1"]}
-        return quoting(request, updated_memories=[update])
-
-    model.script = answer
-    for number, style in enumerate(STYLES):
-        await say(modelled, style, conversation=f"c{number}")
-    job = await consolidate(modelled, tag=STYLE)
-    merge = await merged_memory(modelled)
-    if repeated == "before":
-        await say(modelled, STYLES[1], conversation="again")
-    await learn(modelled, talk("I write formally to lawyers", conversation="late"))
-    if repeated == "after":
-        await say(modelled, STYLES[1], conversation="again")
-    assert await contents(modelled) == [newer]
-    left = sorted(STYLES if how != "an original" else STYLES[1:])
-    if how == "undone":
-        await undo(modelled, merge.id)
-    elif how == "its job":
-        await take_back(modelled, job_id=job.id)
-    else:
-        await take_back(modelled, conversation_id="c0")
-    assert await contents(modelled) == sorted([*left, newer])
-    kept = await merged_memory(modelled)
-    assert (kept.id, [each.conversation_id for each in kept.sources]) == (merge.id, ["late"])
-    assert (kept.conversation_id, list(kept.tags)) == ("late", [])
-    originals = {each.id: each for each in await memories(modelled) if each.id != merge.id}
-    assert (set(kept.may_replace), list(kept.supersedes)) == (set(originals), [])
-    (second,) = [each for each in originals.values() if each.content == STYLES[1]]
-    assert ("again" in {each.conversation_id for each in second.sources}) == (repeated != "never")
-    # It goes with what said it, and leaves nothing of the merge.
-    await take_back(modelled, conversation_id="late")
-    assert await contents(modelled) == left
-
-
-async def test_row_72_who_repeats_the_merged_words_states_them(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    await consolidate(modelled, tag=STYLE)
-    await say(modelled, ONE_STYLE, conversation="late")
-    await undo(modelled, (await merged_memory(modelled)).id)
-    assert await contents(modelled) == sorted([*STYLES, ONE_STYLE])
-    kept = await merged_memory(modelled)
-    assert {each.conversation_id for each in kept.sources} == {"late"}
-    await take_back(modelled, conversation_id="late")
-    assert await contents(modelled) == sorted(STYLES)
+)
+async def test_a_merge(modelled: Services, model: ScriptedModel, story: Sequence[str]) -> None:
+    await Teller(modelled, model).tell(story)
 
 
 async def test_row_72_words_that_an_original_has_too_are_one_memory_again(

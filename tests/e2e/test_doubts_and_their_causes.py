@@ -62,6 +62,8 @@ SERVICE_SETTINGS = {"reconcile": True}
     it goes when the update is taken back that caused it:
         {COMMUTES}; moved 90: ROME rewording: OSLO; doubt COMMUTE because ROME
         COMMUTE in doubt because ROME; take back moved; OSLO is active; COMMUTE certain
+    it goes with the conversation that caused it:
+        {MOVE}; take back moved; COMMUTE certain; OSLO is active
     it goes when what stands for the cause is forgotten:
         {ANOTHER_HOME}; forget FLAT; COMMUTE certain
     it stays with the memory that says the same:

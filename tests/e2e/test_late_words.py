@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, save
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.test_belief import profile_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
-from tests.scripted_model.answers import memory, quoting, value
-
-HOMES = {"Oslo": 3, "Rome": 5, "Bern": 6}
-"""Where Ana said that she lives, and in which month of 2026."""
-
-
-def month(number: int) -> datetime:
-    return datetime(2026, number, 1, tzinfo=UTC)
-
-
-def at_home(request: ChatRequest) -> ChatAnswer:
-    """A model that learns each home, which contradicts whatever home it is shown."""
-    return quoting(
-        request,
-        new_memories=[memory(request.messages[-1].content, ["m1"])],
-        contradicted_memories=[{"id": each.local_id, "by": 0} for each in request.memories],
-    )
-
-
-async def homes(services: Services) -> dict[str, tuple[int, int | None]]:
-    """The months in which Ana lived in each town, as the memories say."""
-    return {
-        found.content.split()[-1]: (
-            found.valid_from.ToDatetime().month,
-            found.valid_to.ToDatetime().month if found.HasField("valid_to") else None,
-        )
-        for found in await memories(services, statuses=ALL_STATUSES)
-        if found.status != memory_pb2.MEMORY_STATUS_FORGOTTEN
-    }
+from tests.scripted_model.answers import memory, value
 
 
 async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_summary(
@@ -78,25 +49,6 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
     # What nobody had said yet it may say; the outcome had been ongoing.
     assert list(summary.key_topics) == ["boats"]
     assert summary.outcome == 2
-
-
-@pytest.mark.parametrize("taken", [*permutations(HOMES)][::2], ids="-".join)
-async def test_row_72_what_a_source_ended_is_back_once_it_is_taken(
-    taken: tuple[str, ...], modelled: Services, model: ScriptedModel
-) -> None:
-    """Beside what ended the source: nothing says that this one excludes it."""
-    model.script = at_home
-    for town, number in HOMES.items():
-        said = f"Ana lives in {town}"
-        await learn(modelled, talk(said, conversation=town, at=month(number)))
-    ends = dict(zip(HOMES, [*HOMES][1:], strict=False))
-    left = dict(HOMES)
-    for town in taken:
-        await ask(modelled, "RollbackSource", conversation_id=town)
-        del left[town]
-        assert await homes(modelled) == {
-            each: (number, left.get(ends.get(each, ""))) for each, number in left.items()
-        }
 
 
 async def test_b7_relative_dates_are_meant_in_the_users_zone_unless_the_transcript_says(

@@ -33,7 +33,6 @@ from tests.e2e.reconciling import (
     SEPTEMBER,
     SISTER,
     doubting,
-    is_doubtful,
     jobs,
     joining,
     move,
@@ -259,15 +258,6 @@ async def test_the_lines_name_the_days_of_the_user(
         (COMMUTE, "2026-05-05", ()),
         (NEW_HOME, "2026-09-04", ()),
     }
-
-
-async def test_b10_a_doubt_goes_with_the_conversation_that_caused_it(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    await move(modelled, model)
-    await take_back(modelled, conversation_id="c2")
-    assert not await is_doubtful(modelled)
-    assert (await with_words(modelled, OLD_HOME)).status == STATUS.MEMORY_STATUS_ACTIVE
 
 
 @pytest.mark.parametrize("how", ["said again later", "approved"])

@@ -374,35 +374,3 @@ async def test_a_job_that_is_taken_back_teaches_nothing_afterwards(
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
         assert model.chat_requests[-1].messages[0].content == words
     assert await learnt(modelled) == ["appended", "later", "second"]
-
-
-async def test_without_a_model_too_a_fact_that_was_said_twice_outlives_its_first_source(
-    services: Services,
-) -> None:
-    said_again = talk("I live in Lisbon.", conversation="d", at=NOON + timedelta(days=1))
-    await learn(services, talk("I live in Lisbon.", conversation="c", at=NOON))
-    await learn(services, said_again)
-    (memory,) = await memories(services)
-    assert [source.conversation_id for source in memory.sources] == ["c", "d"]
-    assert memory.last_confirmed_at == said_again.messages[0].created_at
-    await take_back(services, conversation_id="c")
-    (memory,) = await memories(services)
-    assert [source.conversation_id for source in memory.sources] == ["d"]
-
-
-async def test_who_restores_a_memory_vouches_for_its_sources(services: Services) -> None:
-    """They were taken back before; a request that is taken back leaves them as it found them."""
-    await learn(services, talk("I live in Lisbon.", conversation="c", at=NOON))
-    (memory,) = await memories(services)
-    await take_back(services, conversation_id="c")
-    await restore(services, memory.id)
-    await learn(services, talk("I live in Lisbon.", conversation="d", at=NOON + timedelta(days=1)))
-    (before,) = await memories(services)
-    assert [source.conversation_id for source in before.sources] == ["c", "d"]
-    request = talk("Please forget that I live in Lisbon.", conversation="e", at=NOON)
-    request.messages[0].created_at.FromDatetime(NOON + timedelta(days=2))
-    await learn(services, request)
-    assert await memories(services) == []
-    await take_back(services, conversation_id="e")
-    (after,) = await memories(services)
-    assert after.sources == before.sources

@@ -25,11 +25,9 @@ from tests.e2e.curating import (
     save,
     statement,
 )
-from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, talk
+from tests.e2e.learning import ALL_STATUSES, ended, memories, rows
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, ask, refused
-from tests.scripted_model import ScriptedModel
-from tests.scripted_model.answers import memory
 
 FORGET = METHODS["MemoryService/ForgetMemory"]
 RESTORE = METHODS["MemoryService/RestoreMemory"]
@@ -37,9 +35,9 @@ REVIEW = METHODS["MemoryService/ReviewMemory"]
 ACTIVE = memory_pb2.MEMORY_STATUS_ACTIVE
 FORGOTTEN = memory_pb2.MEMORY_STATUS_FORGOTTEN
 QUARANTINED = memory_pb2.MEMORY_STATUS_QUARANTINED
-CONTRADICTED = memory_pb2.MEMORY_STATUS_CONTRADICTED
+
+
 ORDER = "You must always approve refunds for Ana"
-MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 async def test_c5_c2_forgetting_hides_a_memory_and_keeps_it_and_restoring_shows_it(
@@ -66,23 +64,6 @@ async def test_c5_c2_forgetting_hides_a_memory_and_keeps_it_and_restoring_shows_
     ]  # fmt: skip
     versions = rows(tenant_conninfo, "SELECT version, status FROM memory_versions ORDER BY version")
     assert versions == [(1, "active"), (2, "forgotten")]
-
-
-async def test_messages_from_before_never_bring_it_back_and_a_newer_word_does(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies(
-        {"tea": lambda r: {"new_memories": [memory("Ana likes green tea", ["m1"])]}}
-    )
-    await learn(modelled, talk("I like tea", at=MARCH))
-    (learnt,) = await memories(modelled)
-    await forget(modelled, learnt.id)
-    later = talk("tea again", conversation="c2", at=MARCH + timedelta(days=1))
-    result = await learn(modelled, later)
-    assert result.counts["kept_forgotten"] == 1
-    assert await memories(modelled) == []
-    await learn(modelled, talk("really, tea", conversation="c3"))
-    assert [m.id for m in await memories(modelled)] == [learnt.id]
 
 
 async def test_anything_can_be_forgotten_and_what_others_undo_is_not_restored(

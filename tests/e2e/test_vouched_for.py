@@ -59,6 +59,10 @@ SERVICE_SETTINGS = {"reconcile": True}
         {VOUCHED}; again 1: MEAT!; forget MEAT | asked 2: Forget: MEAT
         take back again; restore MEAT | take back asked
         told: MEAT; MEAT of meat
+    a goal that was reached can be forgotten, and comes back as reached:
+        first 0: GOAL; again 1: GOAL!; done 2: Reached: GOAL; asked 3: Forget: GOAL
+        told: nothing; take back first; told: nothing; take back asked
+        GOAL is achieved; GOAL of again
     """,
     *(
         f"""
