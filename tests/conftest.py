@@ -118,7 +118,6 @@ _LONG = (
     "tests/faults/test_at_their_limits.py",
     "tests/e2e/test_client_packages.py",
     "tests/e2e/test_first_steps.py",
-    "tests/faults/test_cheap_bytes.py",
     "tests/faults/test_canaries.py",
     "tests/faults/test_hostile_texts.py",
     "tests/e2e/test_demo.py",

@@ -14,24 +14,22 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from hitherto_shared.auth.access import rules_of
 from tests.e2e.conftest import Services, Shared, StartServices
-from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, call, refused
-from tests.e2e.requests import submit, transcript, valid
+from tests.e2e.methods import METHODS, Method, call, refused
+from tests.e2e.requests import valid
 from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set, part
 
-RULES = rules_of(SERVICES)
 OLD, NEW = KeyPair("old"), KeyPair("new", "RS256", 2)
 GOOD = TokenIssuer(OLD)
 EVERYTHING = "read write maintenance admin"
 
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]
-LIST_MEMORIES = METHODS["RetrievalService/ListMemories"]
+
+
 LIST_JOBS = METHODS["ExtractionService/ListJobs"]
-SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
-SAVE = METHODS["MemoryService/SaveMemory"]
+
+
 ON_BOTH = (GET_CONTEXT, LIST_JOBS)
-DENIED = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
 
 
 def settings(jwks: Path | str) -> dict[str, Any]:
@@ -124,49 +122,6 @@ async def test_row_59_every_rpc_refuses_every_bad_token_with_one_text(
         assert secret not in logged
     whys = {getattr(record, "why", None) for record in caplog.records}
     assert {"it has expired", "exp is missing", "nbf is in the future"} <= whys
-
-
-async def test_row_61_a_person_acts_for_themselves_only(guarded: Services) -> None:
-    """Every offered call that names a user: own or listed yes, another's no, `any` may do both."""
-    rights = {"scope": EVERYTHING, "hitherto_capabilities": "profiles.manage"}
-    own = GOOD.token(**rights)
-    service = GOOD.token(sub="backend", hitherto_user_scope="any", **rights)
-    listed = GOOD.token(sub="backend", hitherto_user_scope=["ana", "cleo"], **rights)
-    tried = 0
-    for method in OFFERED:
-        if RULES[method.path].user_path != ("user_id",):
-            continue
-        tried += 1
-        theirs: Any = valid(method)
-        theirs.user_id = "bo"
-        for token in (own, listed):
-            refusal = await refused(guarded, method, theirs, metadata=bearer(token))
-            assert refusal.reason == "USER_NOT_ALLOWED", method.name
-        for token in (own, service):
-            assert await code_of(guarded, token, method) not in DENIED, method.name
-        # A list has no user to fill in where the request may leave the user out.
-        ours: Any = valid(method)
-        ours.user_id = "ana"
-        assert await code_of(guarded, listed, method, ours) not in DENIED, method.name
-        assert await code_of(guarded, service, method, theirs) not in DENIED, method.name
-    assert tried > 20
-    batch = submit(transcript(), transcript(user="bo"))
-    refusal = await refused(guarded, SUBMIT, batch, metadata=bearer(own))
-    assert refusal.reason == "USER_NOT_ALLOWED"
-
-
-async def test_row_60_the_claim_decides_the_tenant(guarded: Services) -> None:
-    def told(tenant: str) -> list[tuple[str, str]]:
-        return bearer(GOOD.token(tenant=tenant))
-
-    saved = await call(guarded, SAVE, valid(SAVE), metadata=told("ours"))
-    await call(guarded, SUBMIT, valid(SUBMIT), metadata=told("ours"))
-    for tenant in ("ours", "theirs", "default"):
-        (reply,) = await call(guarded, LIST_MEMORIES, valid(LIST_MEMORIES), metadata=told(tenant))
-        held = [saved[0].memory.id] if tenant == "ours" else []
-        assert [each.id for each in reply.memories] == held
-        (jobs,) = await call(guarded, LIST_JOBS, valid(LIST_JOBS), metadata=told(tenant))
-        assert bool(jobs.total_size) == (tenant == "ours")
 
 
 async def test_keys_in_a_file_rotate_without_a_restart(
