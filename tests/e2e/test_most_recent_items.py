@@ -114,14 +114,6 @@ async def test_d5_what_a_question_is_about_goes_before_what_is_newest(
     assert found[:2] == [("tulips", 30), ("tulips", 60)]
 
 
-async def test_d5_words_that_mean_something_else_ask_for_nothing_recent(
-    services: Services, ana: None
-) -> None:
-    for query in ("What is Ana's last name?", "Which press will last longest?"):
-        found = await search(services, query)
-        assert "temporal" not in [leg.name for leg in found.legs], query
-
-
 @pytest.fixture
 async def conversations(tenant_conninfo: str) -> None:
     """Three conversations with summaries, of which the newest has many messages."""

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import psycopg
 import pytest
 
@@ -15,10 +14,10 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.methods import ask
-from tests.e2e.shelf import OFFLINE, ago, fill, offline_vectors
+from tests.e2e.shelf import ago, fill
 from tests.e2e.test_search import leg, refused, search, stamp
 from tests.integration.retrieval.seed import Fact
-from tests.integration.retrieval.seed_passages import Outline, Paper, Turn, hand_over
+from tests.integration.retrieval.seed_passages import Outline, Paper, Turn
 
 MEMORIES, MESSAGES, SUMMARIES, DOCUMENTS = (
     search_pb2.SEARCH_SCOPE_MEMORIES,
@@ -199,46 +198,6 @@ async def test_d5_d6_a_named_kind_of_content(services: Services, ana: None) -> N
     found = await search(services, "the email about the budget", scopes=[MESSAGES])
     assert set(kinds(found)) == {"message"}
     assert not found.degraded
-
-
-async def test_d4_the_worked_example_of_document_003(
-    services: Services, tenant_conninfo: str
-) -> None:
-    """0.78 · 0.5 + recency of five days + one entity + gmail: what is left is full text."""
-    (query,) = (await offline_vectors(ASKED)).values()
-    other = np.roll(query, 7)
-    other = other - float(other @ query) * query
-    other /= np.linalg.norm(other)
-    near = (0.78 * query + math.sqrt(1 - 0.78**2) * other).astype(np.float32)
-    paper = Paper(
-        "gmail",
-        ["Q4 Planning"],
-        content_type="email",
-        made_at=ago(5),
-        mentions=["Sarah Johnson"],
-        vectors=[near],
-    )
-    await hand_over(tenant_conninfo, "sarah", [paper], model=OFFLINE)
-    found = await search(
-        services,
-        "What did Sarah say about Q4 Planning?",
-        user="sarah",
-        scopes=[DOCUMENTS],
-        ranking="weighted",
-        query_embedding=query.tolist(),
-        explain=True,
-    )
-    (result,) = found.results
-    assert result.breakdown["semantic"] == pytest.approx(0.39, abs=1e-3)
-    assert result.breakdown["recency"] == pytest.approx(0.197, abs=1e-3)
-    assert result.breakdown["entity"] == pytest.approx(0.1)
-    assert result.breakdown["source_priority"] == pytest.approx(0.1)
-    # The document takes 0.8 for ts_rank; Postgres gives this text less for this question. With the
-    # document's own text rank the score is the document's.
-    without_text = result.score - result.breakdown["fulltext"]
-    assert without_text + min(0.1, 0.8 * 0.05) == pytest.approx(0.827, abs=2e-3)
-    assert 0.0 < result.breakdown["fulltext"] < 0.8 * 0.05
-    assert [entity.name for entity in found.entities] == ["Sarah Johnson"]
 
 
 async def test_d7_an_alias_finds_what_mentions_the_entity(

@@ -10,23 +10,20 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import job_pb2, memory_pb2, profile_pb2, search_pb2
+from hitherto.v1 import memory_pb2, profile_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
-from tests.e2e.curating import change, forget, restore, save, update
+from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.handing_over import document, taken_in
-from tests.e2e.learning import ALL_STATUSES, ended, learn, replies, rows, shown, talk
-from tests.e2e.methods import METHODS, ask, refused
-from tests.e2e.privacy import choose
+from tests.e2e.learning import ALL_STATUSES, learn, replies, rows, shown, talk
+from tests.e2e.methods import ask
 from tests.e2e.sealing import change_profile
 from tests.e2e.travelling import at, contents_at, now_of, stamp
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
-from tests.waiting import eventually
 
 ACTIVE = memory_pb2.MEMORY_STATUS_ACTIVE
 ACHIEVED = memory_pb2.MEMORY_STATUS_ACHIEVED
@@ -259,29 +256,6 @@ async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(
     assert await contents_at(modelled, "tea", known_at=hidden) == []
 
 
-async def test_c3_what_retention_removed_is_in_no_past(
-    modelled: Services, tenant_conninfo: str
-) -> None:
-    await choose(modelled, mask=["retention_days"], retention_days=30)
-    saved = (await save(modelled, "Ana likes tea")).memory
-    await update(modelled, saved.id, "content", content="Ana likes green tea")
-    known = now_of(tenant_conninfo)
-    assert await contents_at(modelled, "tea", known_at=known) == ["Ana likes green tea"]
-    # Two searches and a context count as accesses, which are written a little later.
-    accessed = "SELECT access_count FROM memory_access"
-    await eventually(lambda: rows(tenant_conninfo, accessed) == [(3,)])
-    # As if nobody had come near for forty days.
-    aged = {"memories": "created_at", "memory_access": "last_accessed_at", "history": "recorded_at"}
-    for table, column in aged.items():
-        change(tenant_conninfo, f"UPDATE {table} SET {column} = {column} - interval '40 days'")
-    run = await ask(modelled, "RunRetention")
-    job = await ended(modelled, run.job.id)
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert job.result.counts["memories"] == 1
-    for moment in ({"known_at": known}, {"as_of": known}, {}):
-        assert await contents_at(modelled, "tea", **moment) == [], moment
-
-
 async def test_d1_the_block_of_the_past_tells_only_the_past(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
@@ -404,24 +378,6 @@ async def test_d9_e1_every_version_of_the_profile_is_known_from_its_own_time_on(
         just_before = held.updated_at.ToDatetime(UTC) - timedelta(microseconds=1)
         held = await profile(stamp(just_before))
     assert held.version == 0
-
-
-async def test_rows_48_50_a_moment_that_is_none_is_refused_by_its_field(services: Services) -> None:
-    for garbage in (
-        Timestamp(seconds=10**15),
-        Timestamp(seconds=0, nanos=-1),
-        Timestamp(seconds=-62135596800),
-    ):
-        for name, method, request in (
-            ("as_of", "ListMemories", pb.ListMemoriesRequest(user_id="ana")),
-            ("known_at", "SearchMemories", pb.SearchMemoriesRequest(user_id="ana", query="tea")),
-            ("known_at", "GetContext", pb.GetContextRequest(user_id="ana")),
-        ):
-            getattr(request, name).CopyFrom(garbage)
-            refusal = await refused(services, METHODS[f"RetrievalService/{method}"], request)
-            assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT, (method, garbage)
-            assert set(refusal.fields) == {name}, (method, garbage)
-            assert "1900" in refusal.fields[name], (method, garbage)
 
 
 async def test_d9_an_excerpt_of_the_past_ends_there(
