@@ -187,55 +187,36 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     assert "(2026-02-01 until 2026-03-03)" in told.prompt_block
 
 
+@pytest.mark.parametrize("day", ["2026-03-15", "9999-12-31"])
 async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_back(
-    modelled: Services, model: ScriptedModel
+    day: str, modelled: Services, model: ScriptedModel
 ) -> None:
+    """Or never, if that would be after the end of time."""
     exam = memory("Ana has an exam on 2026-03-05", ["m1"], expires_at="2026-03-05")
-    put_off = "Ana has an exam on 2026-03-15"
+    put_off, quote = f"Ana has an exam on {day}", f"it is on {day}"
     model.script = replies(
         {
-            "on the 15th": lambda r: {
-                "updated_memories": [change(shown(r, "exam"), "on the 15th", content=put_off)]
+            quote: lambda r: {
+                "updated_memories": [change(shown(r, "exam"), quote, content=put_off)]
             },
             "once more": lambda _: {"new_memories": [memory(put_off, ["m1"])]},
             "exam": lambda _: {"new_memories": [exam]},
         }
     )
     first = datetime(2026, 3, 6)
+    then = first + timedelta(days=10) if day == "2026-03-15" else None
     await learn(modelled, talk("an exam in three days", at=MARCH))
-    later = talk("it is on the 15th, sorry", conversation="c2", at=MARCH + timedelta(days=1))
-    again = talk("once more: the 15th", conversation="c3", at=MARCH + timedelta(days=2))
+    later = talk(f"{quote}, sorry", conversation="c2", at=MARCH + timedelta(days=1))
+    again = talk("once more: then", conversation="c3", at=MARCH + timedelta(days=2))
     await learn(modelled, later, again)
-    for source in ("c3", "c2"):
+    for content, expires, source in (
+        (put_off, then, "c3"), (put_off, then, "c2"), (exam["content"], first, ""),
+    ):  # fmt: skip
         (known,) = await memories(modelled, statuses=ALL_STATUSES)
-        assert known.content == put_off
-        assert known.expires_at.ToDatetime() == first + timedelta(days=10)
-        await roll_back(modelled, conversation_id=source)
-    (known,) = await memories(modelled, statuses=ALL_STATUSES)
-    assert (known.content, known.expires_at.ToDatetime()) == (exam["content"], first)
-
-
-async def test_what_is_put_off_to_the_end_of_time_never_expires(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    renewal = "Ana renews her licence on 2026-03-06"
-    put_off = "Ana renews her licence on 9999-12-31"
-    quote = "on 9999-12-31, that is never"
-    model.script = replies(
-        {
-            "never": lambda r: {
-                "updated_memories": [change(shown(r, "licence"), quote, content=put_off)]
-            },
-            "renew": lambda _: {"new_memories": [memory(renewal, ["m1"], expires_at="2026-03-06")]},
-        }
-    )
-    await learn(modelled, talk("I renew my licence", at=MARCH))
-    await learn(modelled, talk(quote, conversation="c2", at=MARCH + timedelta(days=1)))
-    (known,) = await memories(modelled, statuses=ALL_STATUSES)
-    assert (known.content, known.HasField("expires_at")) == (put_off, False)
-    await roll_back(modelled, conversation_id="c2")
-    (known,) = await memories(modelled, statuses=ALL_STATUSES)
-    assert (known.content, known.expires_at.ToDatetime()) == (renewal, datetime(2026, 3, 7))
+        found = known.expires_at.ToDatetime() if known.HasField("expires_at") else None
+        assert (known.content, found) == (content, expires)
+        if source:
+            await roll_back(modelled, conversation_id=source)
 
 
 async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_expiry(
@@ -412,21 +393,6 @@ async def test_the_prompt_marks_what_is_special_and_names_weekdays(
     assert marks["Ana wants to run a marathon"] == ("achieved",)
     assert marks["Ana may like running clubs"] == ("said by the assistant",)
     assert "[m1] user Wed 2026-03-04T09:00:00+00:00: " in asked.user
-
-
-async def test_the_memory_that_one_message_is_about_is_shown(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """Beside a message that has words in common with dozens of others."""
-    garden = [f"Ana waters the tall garden roses of bed {n} in summer" for n in range(60)]
-    await stream(modelled, map(statement, ["Ana is allergic to penicillin", *garden]))
-    model.script = replies({})
-    said = ("the tall garden roses of summer, Ana waters bed after bed", "penicillin?")
-    await learn(modelled, talk(*said, conversation="c2"))
-    (asked,) = model.chat_requests
-    contents = [known.content for known in asked.memories]
-    assert len(contents) <= 50
-    assert "Ana is allergic to penicillin" in contents
 
 
 # --- a thousand lies, and the way back -----------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,6 @@ from hitherto_extraction.config import ExtractionSettings
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, memories, rows, shown, talk
 from tests.e2e.merging import (
-    ACTIVE,
     ARCHIVED,
     CASUAL,
     ONE_CASUAL,
@@ -207,8 +205,7 @@ async def test_c1_undo_brings_the_originals_back(
     assert [each.id for each in back] == [each.id for each in again]
     assert {each.id for each in back} == set(before)
     for each in back:
-        assert (each.status, each.superseded_by) == (memory_pb2.MEMORY_STATUS_ACTIVE, "")
-        assert each.content == before[each.id].content
+        assert stated(each) == stated(before[each.id])
         assert each.version == before[each.id].version + 2
     assert await contents(modelled) == sorted(STYLES)
     assert await contents(modelled, ARCHIVED) == [ONE_STYLE]
@@ -240,41 +237,6 @@ async def test_c1_undo_brings_the_originals_back(
     # Who names the tag wants it merged after all.
     await consolidate(modelled, tag=STYLE)
     assert await contents(modelled) == [ONE_STYLE]
-
-
-async def test_c1_no_number_of_an_original_is_left_out(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """A dose or a day that no current memory tells would be lost: unit/consolidation/."""
-    model.script = script(all_into("takes 20 mg of ramipril"))
-    more = (f"takes 20 mg of ramipril, {place}" for place in ("a", "b", "c"))
-    told = ["takes 10 mg of ramipril", "takes 20 mg of ramipril", *more]
-    await say(modelled, *told)
-    # A run for one user tells at once what there is to do.
-    begun = await ask(modelled, "Consolidate", tag=STYLE)
-    assert dict(begun.counts) == {"groups": 1, "memories": 5, "skipped_unchanged": 0}
-    job = await ended(modelled, begun.job.id)
-    assert job.result.counts["refused_unfaithful"] == 1
-    assert await contents(modelled) == sorted(told)
-
-
-async def test_row_67_only_memories_of_one_origin_are_merged(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """Nobody lowers the trust of what the user said by saying something beside it."""
-    model.script = script(all_into(ONE_STYLE))
-    others = (
-        ("assistant", "The user does not like formal language in a mail to friends"),
-        ("tool", "The user keeps to a conversational tone, never to formal language"),
-    )
-    await say(modelled, *STYLES, *others)
-    await the_job(modelled)
-    made = await merged_memory(modelled)
-    originals = {each.id: each.origin for each in await memories(modelled, statuses=SUPERSEDED)}
-    assert made.origin == memory_pb2.ORIGIN_USER
-    assert {originals[each] for each in made.supersedes} == {memory_pb2.ORIGIN_USER}
-    left = {each.origin for each in await memories(modelled, statuses=ACTIVE)}
-    assert left == {memory_pb2.ORIGIN_USER, memory_pb2.ORIGIN_ASSISTANT, memory_pb2.ORIGIN_TOOL}
 
 
 @pytest.mark.parametrize("garbage", ["truncated_json", "wrong_schema"])
@@ -339,6 +301,8 @@ async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_becam
     model.script = held.answer
     await say(modelled, *STYLES)
     begun = await ask(modelled, "Consolidate", tag=STYLE)
+    # A run for one user tells at once what there is to do.
+    assert dict(begun.counts) == {"groups": 1, "memories": 5, "skipped_unchanged": 0}
     await asyncio.wait_for(held.asked.wait(), 180)
     # No lock is held meanwhile: whoever writes does not wait for the model.
     changed = (
@@ -440,30 +404,6 @@ async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
     assert job.result.counts["groups"] == 1
     assert 2 <= job.result.counts["superseded"] < 7
     assert await contents(modelled, user="ben") == sorted(STYLES)
-
-
-async def test_undoing_every_merge_leaves_what_was_there(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """Undo after merge is the identity on all that a memory says, whatever was merged with what."""
-    seed = random.randrange(10**6)
-    chance = random.Random(seed)
-
-    def some(request: ChatRequest) -> list[dict[str, Any]]:
-        ids = [known.local_id for known in request.memories]
-        chance.shuffle(ids)
-        cut = chance.randint(2, len(ids) - 2)
-        return [merged(ONE_CASUAL, part) for part in (ids[:cut], ids[cut:])]
-
-    model.script = script(some)
-    await say(modelled, *(f"{each} #t{n}" for n, each in enumerate(CASUAL)))
-    before = [stated(each) for each in await memories(modelled)]
-    await consolidate(modelled, tag=STYLE)
-    made = await memories(modelled, statuses=ACTIVE)
-    assert [each.content for each in made] == [ONE_CASUAL] * 2
-    for each in made:
-        await undo(modelled, each.id)
-    assert [stated(each) for each in await memories(modelled)] == before, seed
 
 
 def stated(memory: memory_pb2.Memory) -> bytes:
