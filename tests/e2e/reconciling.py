@@ -63,10 +63,12 @@ def replacing(old: str, new: str) -> Settling:
     return lambda request: {"replaced": [{"old": named(request, old), "new": named(request, new)}]}
 
 
-def joining(keep: str, other: str) -> Settling:
-    """Let two memories say the same."""
+def joining(keep: str, *others: str) -> Settling:
+    """Let memories say the same."""
     return lambda request: {
-        "same": [{"keep": named(request, keep), "others": [named(request, other)]}]
+        "same": [
+            {"keep": named(request, keep), "others": [named(request, each) for each in others]}
+        ]
     }
 
 

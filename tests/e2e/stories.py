@@ -28,7 +28,16 @@ from tests.e2e.curating import APPROVE, forget, restore, review, save
 from tests.e2e.learning import ALL_STATUSES, learn, memories, shown, talk
 from tests.e2e.merging import STYLE, all_into, consolidate, merged_memory
 from tests.e2e.methods import ask
-from tests.e2e.reconciling import Settling, doubting, jobs, joining, nothing, replacing, settled
+from tests.e2e.reconciling import (
+    Settling,
+    doubting,
+    jobs,
+    joining,
+    named,
+    nothing,
+    replacing,
+    settled,
+)
 from tests.e2e.reconciling import script as reconciled
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change
@@ -54,6 +63,7 @@ WORDS = {
     "ROAD": "Ana needs 12 minutes for the road to the university",
     "BIKES": "Ana bikes to the university, a commute of 12 minutes",
     "BUS": "Ana goes by bus",
+    "STEAK": "Ana eats steak again",
     "VIM": "Ana's favourite editor is Vim",
     "ZED": "Ana's favourite editor is Zed",
     "VIMS": "Vim is the editor that Ana likes best",
@@ -185,9 +195,10 @@ class Teller:
             (memory_id,) = [e.id for e in held if e.id not in current] or [e.id for e in held]
         await restore(self.services, memory_id)
 
-    async def save(self, name: str) -> None:
-        await save(self.services, WORDS[name])
-        await settled(self.services)
+    async def save(self, name: str, origin: str | None) -> None:
+        given = {"origin": memory_pb2.Origin.Value(f"ORIGIN_{origin.upper()}")} if origin else {}
+        await save(self.services, WORDS[name], **given)
+        self.counts = (await settled(self.services)).counts
 
     async def correct(self, name: str, into: str, along: str | None) -> None:
         memory = {"content": WORDS[into]}
@@ -212,8 +223,11 @@ class Teller:
 
         self.settling = settling
 
+    async def will_replace(self, old: str, new: str) -> None:
+        self.settling = replacing(WORDS[old], WORDS[new])
+
     async def settle(self) -> None:
-        await settled(self.services)
+        self.counts = (await settled(self.services)).counts
         self.jobs["job"] = (await jobs(self.services))[0].id
         self.settling = nothing
 
@@ -230,13 +244,17 @@ class Teller:
         await self.will_doubt(names, because)
         await self._settle(self.settling)
 
-    async def join(self, other: str, keep: str) -> None:
-        await self._settle(joining(WORDS[keep], WORDS[other]))
-        self.jobs["join"] = self.jobs[f"join of {other}"] = self.jobs["job"]
-        await self.status(other, "superseded")
+    async def join(self, vainly: str | None, others: str, keep: str) -> None:
+        await self._settle(joining(WORDS[keep], *(WORDS[other] for other in others.split())))
+        for other in others.split():
+            self.jobs["join"] = self.jobs[f"join of {other}"] = self.jobs["job"]
+            await self.status(other, "active" if vainly else "superseded")
 
     async def replace(self, old: str, new: str) -> None:
         await self._settle(replacing(WORDS[old], WORDS[new]))
+
+    async def call_certain(self, name: str) -> None:
+        await self._settle(lambda request: {"certain": [named(request, WORDS[name])]})
 
     async def approve(self, name: str, reason: str | None) -> None:
         await review(self.services, (await self.one(name)).id, APPROVE, reason=reason or "")
@@ -348,12 +366,14 @@ _ACTS: Mapping[str, Callable[..., Awaitable[None]]] = {
     r"(\w+) (\d+|now|mark): (.+)": Teller.say,
     r"forget (\w+)": Teller.forget,
     r"restore (\w+)": Teller.restore,
-    r"save (\w+)": Teller.save,
+    r"save (\w+)(?: as (\w+))?": Teller.save,
     r"correct (\w+) to (\w+)( along)?": Teller.correct,
     r"clear": Teller.clear,
     r"merge": Teller.merge,
     r"undo the merge": Teller.undo,
-    r"join (\w+) to (\w+)": Teller.join,
+    r"(vainly )?join (.+) to (\w+)": Teller.join,
+    r"will replace (\w+) by (\w+)": Teller.will_replace,
+    r"call (\w+) certain": Teller.call_certain,
     r"replace (\w+) by (\w+)": Teller.replace,
     r"will doubt (.+) because (\w+)": Teller.will_doubt,
     r"doubt (.+) because (\w+)": Teller.doubt,
