@@ -44,14 +44,11 @@ from tests.scripted_model.answers import change
 from tests.scripted_model.answers import memory as new_memory
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
-DIETS = {
+SWEETS = {each.upper(): f"Ana bakes {each}" for each in ("cakes", "pies", "buns", "rolls", "tarts")}
+WORDS = {
     "MEAT": "Ana avoids meat",
     "NONE": "Ana does not eat any meat",
     "VEGETARIAN": "Ana is a vegetarian",
-}
-SWEETS = {each.upper(): f"Ana bakes {each}" for each in ("cakes", "pies", "buns", "rolls", "tarts")}
-WORDS = {
-    **DIETS,
     **SWEETS,
     "BAKES": "Ana bakes all kinds of sweets",
     "FRIENDS": "Ana bakes all kinds of sweets for friends",

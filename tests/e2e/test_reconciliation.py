@@ -11,16 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services
-from tests.e2e.curating import (
-    APPROVE,
-    events,
-    plain,
-    review,
-    save,
-    statement,
-    stream,
-    update,
-)
+from tests.e2e.curating import APPROVE, events, plain, review, save, statement, stream, update
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
@@ -51,8 +42,6 @@ from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, memory, value
 
 STATUS = memory_pb2.MemoryStatus
-
-
 SERVICE_SETTINGS = {"reconcile": True}
 """With reconciliation."""
 
@@ -77,8 +66,7 @@ async def test_b9_what_was_said_later_replaces_what_it_may_replace(
     assert (result.memories_contradicted, result.prompt_version) == (1, "reconciliation_2")
     old, new = await with_words(modelled, OLD_HOME), await with_words(modelled, NEW_HOME)
     assert (old.status, old.superseded_by) == (STATUS.MEMORY_STATUS_CONTRADICTED, new.id)
-    assert list(new.supersedes) == [old.id]
-    assert old.valid_to == new.valid_from
+    assert (list(new.supersedes), old.valid_to) == ([old.id], new.valid_from)
     asked = reconciliations(list(model.chat_requests))[-1]
     assert [each.content for each in asked.changed] == [NEW_HOME]
     assert {OLD_HOME, SISTER} < {each.content for each in asked.memories}
