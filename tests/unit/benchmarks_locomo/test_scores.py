@@ -84,7 +84,6 @@ def run(
             "messages": {BALANCED.name: messages},
             "both": {BALANCED.name: messages},
         },
-        idle={"facts": ["speaker"], "messages": []},
         seconds={"loading": 1.0, "asking": 2.0},
     )
 
