@@ -179,8 +179,7 @@ async def test_times_are_utc_wherever_the_server_is(database: Database) -> None:
             assert first is not None
             found.append(first[0])
         for time in found:
-            assert time == noon
-            assert time.utcoffset() == noon.utcoffset()
+            assert (time, time.utcoffset()) == (noon, noon.utcoffset())
 
     with acting_for("a"):
         await database.run(work, timeout=120)

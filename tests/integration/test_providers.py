@@ -109,8 +109,7 @@ async def test_chat_sends_the_prompt_and_reads_the_answer(
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.body["model"] == "gpt-test"
     assert (request.system, request.user) == ("Extract.", CONVERSATION)
-    assert request.body["temperature"] == 0.3
-    assert request.body["max_tokens"] == 4000
+    assert (request.body["temperature"], request.body["max_tokens"]) == (0.3, 4000)
     assert request.body["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "extraction", "strict": False, "schema": {"type": "object"}},
@@ -552,8 +551,7 @@ async def test_embedding_is_one_call_in_the_order_of_the_texts(
 
     assert server.calls == {"embeddings": 1}
     body = server.embedding_requests[0].body
-    assert body["model"] == "text-embedding-3-small"
-    assert body["dimensions"] == DIMENSIONS
+    assert (body["model"], body["dimensions"]) == ("text-embedding-3-small", DIMENSIONS)
     assert body["encoding_format"] == "base64"
     assert (batch.calls, batch.tokens) == (1, 150)
     for text, vector in zip(texts, batch.vectors, strict=True):
@@ -591,8 +589,7 @@ async def test_blank_and_overlong_texts_never_reach_the_server(
     sent = server.embedding_requests[0].texts
     assert len(batch.vectors) == 4
     assert all(text.strip() for text in sent)
-    assert sent[2] == "đ" * (openai_api.MAX_TEXT_BYTES // 2)
-    assert sent[3] == "fine"
+    assert (sent[2], sent[3]) == ("đ" * (openai_api.MAX_TEXT_BYTES // 2), "fine")
 
 
 async def test_calls_are_split_only_at_the_limits_of_the_api(

@@ -64,8 +64,7 @@ async def test_many_are_asked_for_side_by_side_and_few_have_one() -> None:
     async with asyncio.timeout(30):
         found = await with_keys(cast(UserKeys, service), SCOPES, needing_the_last)
     assert found == sorted(scope.user_id for scope in SCOPES if scope.user_id.endswith("7"))
-    assert service.asked == len(SCOPES)
-    assert service.most == 32
+    assert (service.asked, service.most) == (len(SCOPES), 32)
 
 
 async def test_an_outage_is_told_once_and_not_waited_for_by_everybody() -> None:

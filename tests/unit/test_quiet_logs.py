@@ -41,9 +41,8 @@ def test_a_traceback_tells_types_and_places_of_the_whole_chain(
         logging.getLogger("test").error("failed", exc_info=without_message(error))
     whole, named = (line["exception"] for line in formatted(caplog))
     assert SECRET not in whole + named
-    assert "KeyError" in whole
-    assert "ValueError" in whole
-    assert "in fail" in whole
+    for part in ("KeyError", "ValueError", "in fail"):
+        assert part in whole
     assert "KeyError" in named
     assert "in fail" in named
 

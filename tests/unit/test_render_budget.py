@@ -82,8 +82,7 @@ def test_a_huge_profile_leaves_room_for_the_rest() -> None:
         entities=[entity(1, "Sarah", "person")],
     )
     block = printed(context, "about_the_user", 1000)
-    assert len(block.memory_ids) == 20
-    assert block.conversation_ids == ("c1",)
+    assert (len(block.memory_ids), block.conversation_ids) == (20, ("c1",))
     assert block.entity_ids
     assert "Summary: Who they are." in block.text
     assert block.tokens > 950

@@ -90,11 +90,9 @@ def judged(report: RetrievalMeasurements) -> Mapping[tuple[str, bool | None], li
 
 def test_a_row_is_compared_with_the_floor_of_its_own_place() -> None:
     search, late = REPORT.rows[3], REPORT.rows[10]
-    assert REPORT.times_the_floor(search) == 1.6
-    assert REPORT.times_the_floor(late) == 1.0
+    assert (REPORT.times_the_floor(search), REPORT.times_the_floor(late)) == (1.6, 1.0)
     context = REPORT.single("context", 200)
-    assert REPORT.times_the_floor(context) == 2.2
-    assert REPORT.times_the_floor(REPORT.rows[0]) is None
+    assert (REPORT.times_the_floor(context), REPORT.times_the_floor(REPORT.rows[0])) == (2.2, None)
     assert REPORT.times_the_floor(row("search", 4.0, callers=8)) is None
 
 
@@ -140,12 +138,10 @@ def found(results: int, *, degraded: bool = False) -> bytes:
 
 def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
     asking = RequestStream("search", USERS, "", 2)
-    assert asking.fault(found(2)) == ""
-    assert asking.fault(found(1)) == "too few"
+    assert (asking.fault(found(2)), asking.fault(found(1))) == ("", "too few")
     assert asking.fault(found(2, degraded=True)) == "degraded"
     floor = RequestStream("floor_search", USERS, "", 2)
-    assert floor.fault(b"\0" * 32) == ""
-    assert floor.fault(b"\0" * 16) == "too few"
+    assert (floor.fault(b"\0" * 32), floor.fault(b"\0" * 16)) == ("", "too few")
 
 
 def test_a_context_without_what_was_asked_for_is_a_fault() -> None:

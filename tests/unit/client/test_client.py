@@ -152,8 +152,7 @@ class TestRetries:
         fakes.fail("SubmitTranscripts", full)
         with pytest.raises(HithertoCallError) as caught:
             client.submit_transcripts([TALK])
-        assert caught.value.reason == "QUEUE_FULL"
-        assert caught.value.retry_after == 3600
+        assert (caught.value.reason, caught.value.retry_after) == ("QUEUE_FULL", 3600)
 
 
 class TestErrors:
@@ -172,8 +171,7 @@ class TestErrors:
             client.search("sarah")
         error = caught.value
         assert error.code is grpc.StatusCode.INVALID_ARGUMENT
-        assert error.reason == "INVALID_FIELD"
-        assert error.message == "2 fields are wrong"
+        assert (error.reason, error.message) == ("INVALID_FIELD", "2 fields are wrong")
         assert error.metadata == {"field": "limit"}
         assert error.violations == (
             Violation("limit", "should not be negative"),
@@ -230,8 +228,7 @@ class TestErrors:
             client.search("sarah")
         for again in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
             assert isinstance(again, HithertoCallError)
-            assert vars(again) == vars(caught.value)
-            assert str(again) == str(caught.value)
+            assert (vars(again), str(again)) == (vars(caught.value), str(caught.value))
 
 
 class TestWatch:

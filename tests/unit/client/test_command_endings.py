@@ -228,8 +228,7 @@ class TestAnOutputThatTakesNothing:
     def test_a_full_one_is_a_failure(self, words: str, variables: dict[str, str]) -> None:
         code, out, err = self.ended(words, ">/dev/full", **variables)
         assert (code, out) == (1, "")
-        assert err.count("No space left on device") == 1
-        assert len(err.splitlines()) == 1
+        assert (err.count("No space left on device"), len(err.splitlines())) == (1, 1)
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
     def test_so_is_a_full_one_for_errors(self) -> None:

@@ -172,8 +172,7 @@ class TestImport:
         err = capsys.readouterr().err
         assert "files of their own" in err
         assert "`messages` is missing" in err
-        assert contents(ready) == ["a", "b"]
-        assert len(ready.calls("StreamTranscripts")) == 1
+        assert (contents(ready), len(ready.calls("StreamTranscripts"))) == (["a", "b"], 1)
 
     def test_what_was_taken_is_told_when_it_breaks_off(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -69,8 +69,7 @@ async def test_a_credential_that_is_over_ends_the_session(person: Visitor, fakes
 async def test_scripts_are_sent_to_the_sign_in_as_a_whole(fakes: Fakes) -> None:
     async with served(ConsoleTarget()) as url, visitor(url) as stranger:
         reply = await stranger.http.get("/memories?user=ana", headers={"hx-request": "true"})
-    assert reply.status_code == 401
-    assert reply.headers["hx-redirect"] == "/sign-in"
+    assert (reply.status_code, reply.headers["hx-redirect"]) == (401, "/sign-in")
 
 
 async def test_a_fault_of_the_console_is_a_page_with_all_protection(

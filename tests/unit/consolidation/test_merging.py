@@ -35,11 +35,8 @@ def row(*originals: EditableMemory, importance: float | None = 0.7) -> dict[str,
 
 def test_c1_tags_are_united_and_importance_is_the_models() -> None:
     found = row(edited(1, tags=["a", "b"]), edited(2, tags=["b", "c"], keywords=["k"]))
-    assert found["tags"] == ["a", "b", "c"]
-    assert found["keywords"] == ["k"]
-    assert found["importance"] == 0.7
-    assert found["source"] == "consolidation"
-    assert found["supersedes"] == [UUID(int=1), UUID(int=2)]
+    assert (found["tags"], found["keywords"], found["importance"]) == (["a", "b", "c"], ["k"], 0.7)
+    assert (found["source"], found["supersedes"]) == ("consolidation", [UUID(int=1), UUID(int=2)])
 
 
 def test_a_model_lowers_importance_by_a_step_at_most() -> None:
@@ -96,8 +93,7 @@ def test_what_originals_say_differently_is_left_out_of_the_context() -> None:
         edited(1, context={"place": "home", "who": "ana"}, metadata={"x": 1}),
         edited(2, context={"place": "work", "when": "now"}),
     )
-    assert found["context"] == {"who": "ana", "when": "now"}
-    assert found["metadata"] == {"x": 1}
+    assert (found["context"], found["metadata"]) == ({"who": "ana", "when": "now"}, {"x": 1})
 
 
 GROUP = (

@@ -52,8 +52,7 @@ def test_origin_of_a_new_memory() -> None:
         (["system"], [], None, "tool"),
     ]:
         found = heard(*roles).for_new(named, declared)
-        assert found.origin == origin, (roles, named, declared)
-        assert found.trusted == (origin == "user"), (roles, named, declared)
+        assert (found.origin, found.trusted) == (origin, origin == "user"), (roles, named, declared)
 
 
 def changed(roles: list[str], named: list[str] | None, quote: str) -> Evidence | str:
@@ -105,14 +104,12 @@ def test_row_71_without_a_genuine_quote_there_is_no_evidence() -> None:
 def test_sources_are_the_callers_ids_of_what_was_named() -> None:
     found = heard("user", "system", "user").for_new(["m3", "m2", "m1"], None)
     assert found.sources == (SourceRef("talk", "c3"), SourceRef("talk", "c1"))
-    assert found.text == "words 3\nwords 1"
-    assert found.said_at == NOON + timedelta(minutes=3)
+    assert (found.text, found.said_at) == ("words 3\nwords 1", NOON + timedelta(minutes=3))
 
 
 def test_unnamed_evidence_has_a_time_and_no_source() -> None:
     found = heard("user", "assistant").for_new([], None)
-    assert (found.sources, found.text) == ((), "")
-    assert found.said_at == NOON + timedelta(minutes=2)
+    assert (found.sources, found.text, found.said_at) == ((), "", NOON + timedelta(minutes=2))
 
 
 def test_source_text_is_bounded() -> None:
