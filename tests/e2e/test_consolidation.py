@@ -263,7 +263,7 @@ async def test_row_67_only_memories_of_one_origin_are_merged(
 async def test_row_26_garbage_is_never_nothing_to_merge(
     modelled: Services, model: ScriptedModel, garbage: str
 ) -> None:
-    """Every kind of it: unit/consolidation/test_reply.py."""
+    """Every kind of it: unit/consolidation/test_merging.py."""
     ordinary = script(nothing)
     reply = ChatAnswer(CONTENT_FAULTS[garbage])
     model.script = lambda request: reply if request.consolidation else ordinary(request)

@@ -39,7 +39,8 @@ async def test_offline_gives_unit_vectors_for_any_text() -> None:
 
     assert len(batch.vectors) == len(TEXTS_OF_EVERY_KIND)
     for vector in batch.vectors:
-        assert (vector.shape, vector.dtype) == ((embedder.dimensions,), np.float32)
+        assert vector.shape == (embedder.dimensions,)
+        assert vector.dtype == np.float32
         assert np.isfinite(vector).all()
         assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
 
