@@ -18,7 +18,6 @@ import httpx2
 import pytest
 
 import hitherto_client
-from hitherto_client.command import main
 from hitherto_client.console.charts import usage_charts
 from hitherto_client.console.fields import FieldRefused, Fields
 from hitherto_client.console.second_person import to_second_person
@@ -27,32 +26,33 @@ from hitherto_client.console.visits import only_here
 from hitherto_client.results import Usage, UsageRow
 from tests.e2e.consoles import Visitor, served, visitor
 from tests.refusing import refusing
+from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Failure, Fakes
 
 CONSOLE = "hitherto_client.console"
 
 
-def test_what_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_it_refuses(run_command: RunCommand) -> None:
     for options, told in [
         ("--listen nowhere", "--listen should be HOST:PORT"),
-        ("--listen 0.0.0.0:80", "--tls-certificate"),
-        ("--listen 0.0.0.0:80 --allow-http", "--public-host"),
         ("--listen 10.0.0.1:80 --allow-http --local", "loopback only"),
         ("--tls-key key.pem", "belong together"),
         ("--proxy everybody", "--proxy should be an IP address or a network"),
         ("--proxy *", "--proxy should be an IP address or a network"),
+        ("--proxy proxy.example", "--proxy"),
+        ("--proxy 0.0.0.0/0", "--proxy"),
+        ("--proxy ::/0", "--proxy"),
         ("--user ana", "--user needs --local"),
         ("--api-key secret", "leave out --api-key"),
     ]:
-        assert main(["console", *options.split()]) == 2
-        err = capsys.readouterr().err
+        err = run_command(2, ["console", *options.split()]).err
         assert told in err
         assert "secret" not in err, options
 
 
 @pytest.mark.parametrize("door", ["console", "http", "mcp"])
 def test_no_door_serves_a_network_in_clear_or_with_files_that_are_no_certificate(
-    door: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    door: str, tmp_path: Path, run_command: RunCommand
 ) -> None:
     broken, missing = tmp_path / "broken.pem", tmp_path / "missing.pem"
     broken.write_text("no certificate")
@@ -64,12 +64,11 @@ def test_no_door_serves_a_network_in_clear_or_with_files_that_are_no_certificate
         (pair.format(broken, missing), f"cannot be used: {missing}: No such file"),
         (pair.format(broken, broken), f"{broken} and {broken} hold no certificate"),
     ]:
-        assert main([door, *options.split()]) == 2, options
-        assert told in capsys.readouterr().err
+        assert told in run_command(2, [door, *options.split()]).err
 
 
 def test_without_its_packages_it_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     # The import below would also replace the module in the package that holds it, for good.
     monkeypatch.setattr(hitherto_client, "console", importlib.import_module(CONSOLE))
@@ -77,16 +76,7 @@ def test_without_its_packages_it_names_the_extra(
         if name.startswith(CONSOLE):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert main(["console"]) == 2
-    assert "pip install 'hitherto[console]'" in capsys.readouterr().err
-
-
-def test_a_proxy_is_an_address_or_a_network_and_not_everybody(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for refused in ["proxy.example", "0.0.0.0/0", "::/0"]:
-        assert main(["console", "--proxy", refused]) == 2, refused
-        assert "--proxy" in capsys.readouterr().err
+    assert "pip install 'hitherto[console]'" in run_command(2, ["console"]).err
 
 
 @pytest.mark.faults
@@ -131,12 +121,11 @@ def _cookie_by(proxy: str, url: str) -> str:
     return asked.headers["set-cookie"]
 
 
-def test_a_taken_address_is_not_said_to_be_served(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_address_is_not_said_to_be_served(run_command: RunCommand) -> None:
     for command in ["console", "http", "mcp"]:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            assert main([command, "--listen", address]) == 1
-        out, err = capsys.readouterr()
+            out, err = run_command(1, [command, "--listen", address])
         assert out == "", command
         (line,) = err.splitlines()
         assert line.startswith(f"hitherto: {address} is taken"), command
