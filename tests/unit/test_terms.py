@@ -287,8 +287,10 @@ def test_a_question_finds_the_other_forms_of_its_words() -> None:
 
 
 def test_words_of_other_languages_have_no_further_forms() -> None:
-    for query in ["mua ấm trà", "買い物", "اشترى", "купила чайник", "a 🫖"]:
-        assert all(forms(term) == (term,) for term in query_terms(query))
+    for query in ["mua ấm trà", "買い物", "اشترى", "купила чайник"]:
+        terms = query_terms(query)
+        assert terms
+        assert all(forms(term) == (term,) for term in terms)
 
 
 def test_no_form_belongs_to_two_words_and_each_word_has_two() -> None:
