@@ -108,7 +108,6 @@ async def test_a_memory_that_one_reply_repeats_and_ends_names_what_it_replaced(
 async def test_row_37_concurrent_batches_of_the_same_facts_are_one_memory_each(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    """Fifty of them: integration/queue/test_workers.py."""
     facts = ["Ana likes tea", "Ana owns a boat", "Ana has 2 cats"]
     model.script = echo
     batches = [submit(modelled, talk(*facts, conversation=f"c{n}")) for n in range(20)]

@@ -55,13 +55,6 @@ async def start(database: Database) -> None:
         await starting.stop()
 
 
-async def test_c7_the_length_is_corrected_at_the_start(database: Database) -> None:
-    await activate(database, CONFIGURED.name)
-    await start(database)
-    found = await database.run(active_model, timeout=60)
-    assert found == (CONFIGURED.name, CONFIGURED.dimensions)
-
-
 async def test_c7_a_service_starts_though_looking_for_vectors_takes_long(
     database: Database,
     superuser_conninfo: str,
