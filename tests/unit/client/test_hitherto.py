@@ -54,6 +54,14 @@ both = pytest.mark.parametrize("run", [run_blocking, run_waiting], ids=["sync", 
 Run = Callable[..., Any]
 
 
+def test_a_write_is_retried_with_the_same_key(fakes: Fakes) -> None:
+    """The client that does not wait: test_methods.py asks every RPC of the other one twice."""
+    fakes.recorder.fail("EndConversation", *[Failure(grpc.StatusCode.UNAVAILABLE)] * 2)
+    run_waiting(lambda m: m.end_conversation("ana", "c1"))
+    keys = [call.request.idempotency_key for call in fakes.recorder.calls["EndConversation"]]
+    assert (len(keys), len(set(keys))) == (3, 1)
+
+
 @both
 def test_an_error_says_nothing_twice(run: Run, fakes: Fakes) -> None:
     late = Failure(grpc.StatusCode.DEADLINE_EXCEEDED, reason="DEADLINE_EXCEEDED", message="slow")
