@@ -150,16 +150,16 @@ class ImportWindow:
 
     requests: list[Any]
     places: list[int]
-    """The place of each request in the import."""
+    """The place of each request in the import, or of what it comes from."""
     refused: list[item_error_pb2.ItemError]
     """Items that no service would take, so that they are not sent."""
 
 
-def windows(requests: Iterator[Request]) -> Iterator[ImportWindow]:
-    """The requests in windows; those that no service would take are not among them."""
+def windows(requests: Iterable[tuple[int, Request]]) -> Iterator[ImportWindow]:
+    """The requests, each with its place, in windows; without those that no service would take."""
     window = ImportWindow([], [], [])
     size = 0
-    for place, request in enumerate(requests):
+    for place, request in requests:
         item_size = request.ByteSize()
         if item_size > _MAX_ITEM_BYTES:
             window.refused.append(_too_large(place, item_size))
@@ -174,21 +174,17 @@ def windows(requests: Iterator[Request]) -> Iterator[ImportWindow]:
         yield window
 
 
-def transcript_requests(
-    transcripts: Iterable[conversation_pb2.Transcript],
-) -> Iterator[extraction_pb2.StreamTranscriptsRequest]:
-    """Each transcript as a request."""
-    for transcript in transcripts:
-        key = uuid.uuid4().hex
-        yield extraction_pb2.StreamTranscriptsRequest(transcript=transcript, idempotency_key=key)
+def streamed_transcript(
+    transcript: conversation_pb2.Transcript,
+) -> extraction_pb2.StreamTranscriptsRequest:
+    """A transcript as a request of an import."""
+    key = uuid.uuid4().hex
+    return extraction_pb2.StreamTranscriptsRequest(transcript=transcript, idempotency_key=key)
 
 
-def memory_requests(
-    items: Iterable[memory_pb2.SaveMemoryRequest],
-) -> Iterator[memory_pb2.StreamMemoriesRequest]:
-    """Each memory as a request."""
-    for item in items:
-        yield memory_pb2.StreamMemoriesRequest(item=with_idempotency_key(item))
+def streamed_memory(item: memory_pb2.SaveMemoryRequest) -> memory_pb2.StreamMemoriesRequest:
+    """A memory as a request of an import."""
+    return memory_pb2.StreamMemoriesRequest(item=with_idempotency_key(item))
 
 
 def _too_large(place: int, size: int) -> item_error_pb2.ItemError:
@@ -201,7 +197,7 @@ def _too_large(place: int, size: int) -> item_error_pb2.ItemError:
 
 
 def settle(total: Any, reply: Any, window: ImportWindow) -> Progress:
-    """Add the reply to a window: counts, ids, the token, and errors by the places in the import."""
+    """Add the reply to a window: counts, ids, the token, and errors by the window's places."""
     errors = list(window.refused)
     for error in reply.errors:
         error.index = window.places[error.index]

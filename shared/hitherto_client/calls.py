@@ -121,7 +121,9 @@ class Endpoint:
     def channel_options(self) -> list[tuple[str, int]]:
         """How a channel to it behaves."""
         # An HTTP proxy of the environment is meant for the outside world.
-        return [*_OPTIONS, *([("grpc.enable_http_proxy", 0)] if _is_loopback(self.address) else ())]
+        host = self.address.rpartition(":")[0].strip("[]")
+        here = is_loopback(host) or self.address.startswith("unix:")
+        return [*_OPTIONS, *([("grpc.enable_http_proxy", 0)] if here else ())]
 
 
 _OPTIONS: tuple[tuple[str, int], ...] = (
@@ -136,12 +138,10 @@ _OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-def _is_loopback(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost" or address.startswith("unix:"):
-        return True
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it, as far as the name tells."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -242,9 +242,6 @@ class CallSpan:
     The application decides where spans go: its tracer provider makes the span, and the services
     continue its trace. Without OpenTelemetry, nothing is imported. Nothing of a request, a reply or
     an error's message is in the span.
-
-    Args:
-        method: Path of the RPC.
     """
 
     __slots__ = ("_span", "_trace")

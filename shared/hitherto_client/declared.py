@@ -66,18 +66,7 @@ class DeclaredMethod:
         by_key: bool = False,
         fixed: Mapping[str, Any] | None = None,
     ) -> None:
-        """Read the declaration.
-
-        Args:
-            declaration: A method without a body.
-            rpc: The name of the RPC.
-            answer: The field of the reply that is returned. Empty: the whole reply.
-            changed: The field of the request that takes those parameters that are no fields of the
-                request. They, and the paths in `clear`, are its update mask.
-            by_key: Whether mappings among them change what they hold, and leave other keys as they
-                are.
-            fixed: Fields of the request that no parameter sets.
-        """
+        """Read the declaration, a method without a body; see `rpc` of `_async.calling`."""
         self._stub, descriptor = RPCS[rpc]
         self._rpc = rpc
         self._declaration = declaration

@@ -48,13 +48,9 @@ class ExpectedAddress:
 
     A page at another port of the same host is another one: any user of a machine can serve it.
 
-    Args:
-        app: What is served.
-        public_hosts: Names under which others reach it, besides those of loopback. A proxy with TLS
-            in front of it may hide its own.
-        allowed_origins: Web pages that may call it.
-        refuse: Makes the answer.
-        origins_by: The option or variable that names such pages, for those who are refused.
+    Others reach it under `public_hosts`, besides the names of loopback: a proxy with TLS in front
+    of it may hide its own. `origins_by` is the option or variable that names `allowed_origins`, for
+    those who are refused.
     """
 
     def __init__(

@@ -169,7 +169,8 @@ def count_records(export: BinaryIO) -> Counter[str]:
             _compare(number, line, counts)
             ended = True
         else:
-            announced |= b'"manifest"' in line[-_TAIL_BYTES:] and _announces(line)
+            told = b'"manifest"' in line[-_TAIL_BYTES:] and _object(line).get(_MANIFEST)
+            announced |= told is True
             counts[table] += 1
     if announced and not ended:
         raise NoExport(
@@ -186,10 +187,6 @@ def _named(number: int, line: bytes) -> str:
     if not isinstance(value.get("table"), str):
         raise NoExport(f"line {number}, is no record of `hitherto export`")
     return str(value["table"])
-
-
-def _announces(line: bytes) -> bool:
-    return _object(line).get(_MANIFEST) is True
 
 
 def _compare(number: int, line: bytes, counts: Counter[str]) -> None:

@@ -116,7 +116,7 @@ def _faults_of_value(
     if inner is not None and not inner.full_name.startswith("google.protobuf."):
         yield from faults(inner, value, place, **how)
     elif _is_other(of, value) or not (how["misread"] or _is_read(field, whole)):
-        yield Violation(place, _expected(of, value))
+        yield Violation(place, f"should be {kind_of(of)}, and is {_called(value)}")
 
 
 def _is_other(field: Any, value: Any) -> bool:
@@ -178,10 +178,6 @@ def _unknown(kind: Any, name: str) -> str:
     if near:
         return f"{told}; did you mean {near[0]}?"
     return f"{told}; it has {', '.join(field.json_name for field in kind.fields) or 'none'}"
-
-
-def _expected(field: Any, value: Any) -> str:
-    return f"should be {kind_of(field)}, and is {_called(value)}"
 
 
 def kind_of(field: Any) -> str:

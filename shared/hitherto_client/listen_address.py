@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
+from hitherto_client.calls import is_loopback
+
 
 class ListenRefused(ValueError):
     """A door must not listen like this; the message says what to add."""
@@ -20,12 +22,7 @@ class ListenAddress:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def is_wildcard(self) -> bool:
@@ -43,11 +40,7 @@ class ListenAddress:
 
 
 def listen_address(text: str) -> ListenAddress:
-    """The address in `HOST:PORT`.
-
-    Raises:
-        ListenRefused: It is none.
-    """
+    """The address in `HOST:PORT`."""
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or int(port[:6]) > 65_535:
         raise ListenRefused("--listen should be HOST:PORT, such as 127.0.0.1:8090")
@@ -55,11 +48,7 @@ def listen_address(text: str) -> ListenAddress:
 
 
 def proxy_address(text: str) -> str:
-    """The address of a proxy, or the network that it is in.
-
-    Raises:
-        ListenRefused: It is none.
-    """
+    """The address of a proxy, or the network that it is in."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -74,11 +63,7 @@ def proxy_address(text: str) -> str:
 def check_openness(
     address: ListenAddress, *, tls: bool, allow_http: bool, local: bool, public: tuple[str, ...]
 ) -> None:
-    """Refuse what would hand credentials or memories to others.
-
-    Raises:
-        ListenRefused: The message says what to add or leave out.
-    """
+    """Refuse what would hand credentials or memories to others."""
     if address.is_loopback:
         return
     if local:

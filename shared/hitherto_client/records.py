@@ -88,11 +88,7 @@ def memory_request(record: dict[str, Any], user_id: str) -> memory_service_pb2.S
     """The memory that a record describes, in the fields of SaveMemoryRequest.
 
     Other keys are ignored, so that listed memories can be handed over again. Words such as `goal`
-    stand for `MEMORY_TYPE_GOAL`.
-
-    Args:
-        record: The JSON object.
-        user_id: Whose memory it is where the record does not say it.
+    stand for `MEMORY_TYPE_GOAL`. It is about `user_id` where the record does not say whom.
 
     Raises:
         ValueError: It describes none.

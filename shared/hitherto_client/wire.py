@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
@@ -130,6 +130,13 @@ def paths_in(name: str, given: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def put(into: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Put a value into nested mappings, which are made where there is none."""
+    for key in path[:-1]:
+        into = into.setdefault(key, {})
+    into[path[-1]] = value
+
+
 def listed(paths: Any, place: str) -> list[str]:
     """Paths that a caller gave for an update mask, in a list that stands at this place.
 
@@ -159,11 +166,7 @@ def _assign(place: str, field: Any, value: Any, do: Callable[[], Any]) -> None:
 
 
 def _number(enum: EnumDescriptor, word: Any, place: str) -> int:
-    """The value of an enum that a word names.
-
-    Raises:
-        ValueError: None; the message lists those that there are.
-    """
+    """The value of an enum that a word names; if there is none, the error lists those there are."""
     known = _numbers(enum)
     if not isinstance(word, str) or word not in known:
         raise ValueError(f"{place} should be one of {', '.join(known)}, and is {word!r}")
@@ -241,16 +244,11 @@ def _value_reader(field: FieldDescriptor, hint: Any) -> Convert:
     if nested.full_name == _TIMESTAMP:
         return lambda value: value.ToDatetime(tzinfo=UTC)
     if nested.full_name == _DURATION:
-        return _to_timedelta
+        return lambda value: value.ToTimedelta()
     if nested.full_name in _FREE_JSON:
         return json_format.MessageToDict
     kind = dataclass_in(hint)
     return lambda value: read(kind, value)
-
-
-def _to_timedelta(value: Any) -> timedelta:
-    found: timedelta = value.ToTimedelta()
-    return found
 
 
 def dataclass_in(hint: Any) -> Any:

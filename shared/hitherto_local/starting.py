@@ -19,6 +19,8 @@ from typing import Any
 import psutil
 
 from hitherto_client.target import DEFAULT_EXTRACTION, DEFAULT_RETRIEVAL
+from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from hitherto_shared.processes.held_signals import has_ended
 
 _SERVING = re.compile(r"\bserving on port (\d+)")
 _LAST_LINES = 12
@@ -81,7 +83,7 @@ class LocalProcess:
     @property
     def ended(self) -> bool:
         """Whether it has ended."""
-        return self.process.poll() is not None
+        return has_ended(self.process)
 
     def new_lines(self) -> Iterator[str]:
         """The lines of its log since the last look; the one that says that it serves is noted."""
@@ -118,14 +120,14 @@ class LocalProcess:
 
 
 def stop(
-    processes: Sequence[LocalProcess], seconds: float, hurried: Callable[[], bool] = bool
-) -> bool:
-    """End processes, and kill those that take longer.
+    processes: Sequence[LocalProcess],
+    seconds: float,
+    folder: Path | None,
+    hurried: Callable[[], bool] = bool,
+) -> None:
+    """End processes, and kill those that take longer than `seconds` all together.
 
-    `seconds` is the time for all of them together.
-
-    Returns:
-        Whether each ended in good order: the last one that did so has stopped the database.
+    Where one was killed, the embedded database in `folder` is ended in its place.
     """
     for each in processes:
         each.send(signal.SIGTERM)
@@ -135,7 +137,10 @@ def stop(
             for each in processes:
                 each.send(signal.SIGKILL)
         time.sleep(_LOOK_SECONDS)
-    return all(each.process.returncode == 0 for each in processes)
+    if folder is not None and any(each.process.returncode for each in processes):
+        # Whoever holds the database last stops it, and these may have died holding it.
+        with suppress(EmbeddedPostgresError, OSError):
+            EmbeddedPostgres.acquire(folder, supervise=False).release()
 
 
 def plain(line: str) -> str:
@@ -195,11 +200,7 @@ class Part:
     listen: str
 
     def reached_at(self, port: int) -> str:
-        """Where this machine reaches it.
-
-        Args:
-            port: The one that it was given, where the setting leaves it open.
-        """
+        """Where this machine reaches it; `port` is the one it was given if the setting has none."""
         host, _, asked = self.listen.rpartition(":")
         if not asked.isdecimal():
             return self.listen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -57,23 +57,9 @@ class AlreadyRunning(Exception):
         self.running = running
 
 
-class ClaimedFolder:
-    """A data folder on which this process alone runs `up`."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path = path
-        self._descriptor = descriptor
-
-    def tell(self, running: UpState) -> None:
-        """Write down what runs."""
-        text = json.dumps(asdict(running), indent=2) + "\n"
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, text.encode(), 0)
-
-
 @contextmanager
-def claimed(folder: Path) -> Iterator[ClaimedFolder]:
-    """Claim a data folder meanwhile.
+def claimed(folder: Path) -> Iterator[Callable[[UpState], None]]:
+    """Claim a data folder meanwhile; what this yields writes down what runs.
 
     Raises:
         AlreadyRunning: Another process has it.
@@ -81,8 +67,14 @@ def claimed(folder: Path) -> Iterator[ClaimedFolder]:
     """
     path = folder / NAME
     descriptor = _locked(path)
+
+    def tell(running: UpState) -> None:
+        text = json.dumps(asdict(running), indent=2) + "\n"
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
+
     try:
-        yield ClaimedFolder(path, descriptor)
+        yield tell
     finally:
         # Before the lock goes, so that nobody finds a file that says something else.
         path.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -32,13 +32,9 @@ from hitherto_local.starting import (
     stop,
     taken_by,
 )
-from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed, find_running
+from hitherto_local.state_file import AlreadyRunning, UpState, claimed, find_running
 from hitherto_shared.config import SharedSettings, describe
-from hitherto_shared.database.embedded import (
-    EmbeddedPostgres,
-    EmbeddedPostgresError,
-    default_data_dir,
-)
+from hitherto_shared.database.embedded import EmbeddedPostgresError, default_data_dir
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.lifeline import arguments
 
@@ -120,12 +116,12 @@ class Up:
             LocalRefused: Nothing was started.
         """
         try:
-            with claimed(self._folder) as claim, self._endings.watched():
-                claim.tell(UpState.of_this_process())
+            with claimed(self._folder) as tell, self._endings.watched():
+                tell(UpState.of_this_process())
                 self._require_free_ports()
                 database = "embedded Postgres" if self._settings.embedded else "DATABASE_URL"
                 self._say(f"starting on {self._folder} ({database}) …")
-                return self._keep(claim, ready)
+                return self._keep(tell, ready)
         except AlreadyRunning as found:
             raise LocalRefused(_where(found.running, self._folder)) from None
         except OSError as error:
@@ -140,7 +136,7 @@ class Up:
                     f"{part.name}, such as {part.variable}={host}:{int(port) + 10}"
                 )
 
-    def _keep(self, claim: ClaimedFolder, ready: Callable[[UpState], None]) -> bool:
+    def _keep(self, tell: Callable[[UpState], None], ready: Callable[[UpState], None]) -> bool:
         reading, writing = os.pipe()
         told = False
         try:
@@ -152,7 +148,7 @@ class Up:
                 if not told and self._all_serve:
                     told = True
                     running = UpState.of_this_process(self.addresses())
-                    claim.tell(running)
+                    tell(running)
                     self._tell_ready()
                     ready(running)
                 time.sleep(_LOOK_SECONDS)
@@ -279,15 +275,12 @@ class Up:
 
     def _stop(self) -> None:
         drain = float(self._environment.get("HITHERTO_DRAIN_SECONDS") or DRAIN_SECONDS)
-        clean = stop(
+        stop(
             list(self._processes.values()),
             drain + _AFTER_DRAIN_SECONDS,
+            self._folder if self._settings.embedded else None,
             hurried=lambda: self._endings.urgent,
         )
-        if not clean and self._settings.embedded:
-            # Whoever holds the database last stops it, and these may have died holding it.
-            with suppress(EmbeddedPostgresError, OSError):
-                EmbeddedPostgres.acquire(self._folder, supervise=False).release()
 
 
 def _with(part: Part, process: LocalProcess) -> str:

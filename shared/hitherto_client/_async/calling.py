@@ -157,7 +157,8 @@ def rpc(
         name: The RPC.
         answer: The field of the reply that is returned. Unset: the whole reply.
         changes: The field of the request that takes the parameters that are none of the request's.
-        by_key: Whether mappings among these are changed key by key.
+            They, and the paths in `clear`, are its update mask.
+        by_key: Whether mappings among these are changed key by key; other keys stay as they are.
         fixed: Fields of the request that no parameter sets.
     """
 

@@ -120,15 +120,10 @@ class AsyncWatching(AsyncCalling):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> NewWebhook:
-        """Let later changes be sent to an address, as signed requests.
+        """Let later changes be sent to an https address, as signed requests.
 
-        Args:
-            url: An https address.
-            user: Whose changes. Empty: everybody's.
-            kinds: Only these. Empty: all.
-            include_content: Whether to send the memories too.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        These are changes of all kinds of everybody, or only those named. With `include_content`,
+        the memories are sent too.
 
         Raises:
             HithertoCallError: The address is refused (`INVALID_FIELD`), there are too many webhooks
@@ -168,12 +163,6 @@ class AsyncWatching(AsyncCalling):
         timeout: float | None = None,
     ) -> int:
         """Send a delivery again, or all dead ones of a webhook, which is then enabled.
-
-        Args:
-            delivery_id: The delivery, if one is meant.
-            webhook_id: The webhook, if all of its dead deliveries are meant.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
 
         Returns:
             How many deliveries are sent again.

@@ -12,7 +12,7 @@ from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client._async.connection import stream
 from hitherto_client._async.privacy import CLEAR_SECONDS
-from hitherto_client.batches import WINDOW_SECONDS, Progress, transcript_requests
+from hitherto_client.batches import WINDOW_SECONDS, Progress, streamed_transcript
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -52,12 +52,8 @@ class AsyncConversations(AsyncCalling):
         Once this returns, they are stored and can be searched. They are learnt from every few
         messages, when the chat pauses, or at `end_conversation`. Known messages are skipped.
 
-        Args:
-            user: Whose chat.
-            messages: Such as `[{"role": "user", "content": "I live in Porto."}]`.
-            conversation: Your id for the chat.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        `messages` are such as `[{"role": "user", "content": "I live in Porto."}]`, and
+        `conversation` is your id for the chat.
 
         Raises:
             HithertoCallError: The call failed; nothing was added.
@@ -79,10 +75,6 @@ class AsyncConversations(AsyncCalling):
 
         Returns:
             A job for each of them; `wait_for_job` follows one to its end.
-
-        Args:
-            user: Whose chats.
-            timeout: Seconds for each call, retries included. Unset: 10 for reads, 30 for writes.
         """
         return tuple(
             [
@@ -137,7 +129,7 @@ class AsyncConversations(AsyncCalling):
         reply = await stream(
             self.connection,
             "StreamTranscripts",
-            transcript_requests(built),
+            enumerate(map(streamed_transcript, built)),
             progress=progress,
             timeout=timeout,
         )
@@ -259,13 +251,8 @@ class AsyncSessions(AsyncCalling):
     ) -> UpdatedSession:
         """Replace the context or the recent items of a session, and renew its lifetime.
 
-        Args:
-            user: The user whose session it is.
-            session_id: The session, by convention the conversation's id. Unset: a new one.
-            context: The new context; an empty one clears it. None: it stays as it is.
-            recent_items: The user's recent items. Empty: the list stays as it is.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        The session is by convention called like the conversation; without an id, it is a new one.
+        An empty context clears what there is; None, and empty items, leave it as it is.
         """
 
     @rpc("AddPendingAction")
@@ -280,16 +267,10 @@ class AsyncSessions(AsyncCalling):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> AddedAction:
-        """Add an action that waits for the user's confirmation, for 24 hours.
+        """Add an action that waits for the confirmation of the user, for 24 hours.
 
-        Args:
-            user: Whose action.
-            type: The kind of action, such as `send_email`.
-            session_id: The session. Unset: a new one.
-            params: Its parameters, as free JSON.
-            description: What the user is asked to confirm.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        `type` is such as `send_email`, `params` are free JSON, and `description` is what the user
+        is asked to confirm. Without a session, it belongs to a new one.
         """
 
     @rpc("ResolvePendingAction", "pending_action")
@@ -306,14 +287,8 @@ class AsyncSessions(AsyncCalling):
     ) -> PendingAction:
         """Confirm, complete or reject an action; each transition happens once.
 
-        Args:
-            user: Whose action.
-            pending_action_id: Which one.
-            status: Its new state.
-            session_id: If set, it must be the action's session.
-            result: The outcome, as free JSON. Unset: an earlier one stays.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        A `session_id` must be that of the action. `result` is the outcome, as free JSON; unset, an
+        earlier one stays.
 
         Raises:
             HithertoCallError: It does not exist (`PENDING_ACTION_NOT_FOUND`), or is final or in

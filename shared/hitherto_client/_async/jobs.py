@@ -168,16 +168,7 @@ class AsyncJobs(AsyncCalling):
 async def watch_job(
     connection: AsyncConnection, job_id: str, *, timeout: float | None
 ) -> AsyncIterator[job_pb2.Job]:
-    """The job at once and after every change, the final one last.
-
-    Args:
-        connection: To the services.
-        job_id: The job.
-        timeout: Seconds until it must be final. None: no limit.
-
-    Raises:
-        HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
-    """
+    """The job at once and after every change, the final one last; see `AsyncJobs.watch_job`."""
     limit = countable(timeout)
     request = build(pb.WatchJobRequest, job_id=job_id)
     deadline = math.inf if limit is None else time.monotonic() + limit

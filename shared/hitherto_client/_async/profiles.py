@@ -30,11 +30,8 @@ class AsyncProfiles(AsyncCalling):
     ) -> AsyncPages[Profile]:
         """The profiles that the credential may see, fetched page by page.
 
-        Args:
-            department: Only those of this department. Unset: of every department.
-            include_without_profile: The others of whom something is stored, too, with version 0.
-            page_size: Profiles per call, 200 at most.
-            timeout: Seconds for each page. Unset: 10.
+        With `include_without_profile`, those of the others of whom something is stored, too, with
+        version 0.
         """
 
     @pages("GetProfileHistory")
@@ -63,20 +60,10 @@ class AsyncProfiles(AsyncCalling):
     ) -> Profile:
         """Change or create a profile by hand. What is not given stays as it is.
 
-        Args:
-            user: Whose profile.
-            summary: Who the user is, in a few sentences.
-            department: The user's department.
-            current_projects: All current projects from now on.
-            preferences: Preferences to set, by key; others stay.
-            frequent_intents: What the user often asks for, all from now on.
-            access_level: A level of your own choice.
-            facts: Facts to set, such as `{"personal": {"location": "Porto"}}`; others stay.
-            metadata: Your own JSON to set, by key; other keys stay.
-            clear: What to remove, such as `summary` or `facts.personal.location`.
-            version: The version that the change is based on. 0: no check.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        Lists are given whole. Preferences, facts such as `{"personal": {"location": "Porto"}}` and
+        metadata are set by key; other keys stay. `clear` names what to remove, such as `summary` or
+        `facts.personal.location`. With `version`, the change is made only if that is the profile's
+        version.
 
         Raises:
             HithertoCallError: A path is unknown (`INVALID_FIELD`), the profile has another version

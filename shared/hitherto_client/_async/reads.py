@@ -87,9 +87,6 @@ class AsyncRetrieval(AsyncCalling):
             include_doubtful: False leaves out memories that may no longer hold.
             reference_time: The time that "last week" is relative to. Unset: now.
             timeout: Seconds, retries included. Unset: 10.
-
-        Raises:
-            HithertoCallError: The call failed.
         """
 
     async def enhance_prompt(
@@ -185,9 +182,6 @@ class AsyncRetrieval(AsyncCalling):
             explain: True sets `breakdown` of each result.
             count_access: False: the memories do not count as used. For pages that show them.
             timeout: Seconds, retries included. Unset: 10.
-
-        Raises:
-            HithertoCallError: The call failed.
         """
 
     @pages("ListMemories")
@@ -214,29 +208,9 @@ class AsyncRetrieval(AsyncCalling):
     ) -> AsyncPages[Memory]:
         """Every memory of a user, fetched page by page as you iterate.
 
-        The filters are those of `search`.
-
-        Args:
-            user: Whose memories.
-            types: Only memories of one of these types.
-            tags: Only memories with one of these tags.
-            statuses: Only memories with one of these statuses. Empty: active and achieved.
-            sources: Only memories created in one of these ways.
-            entity: Only what mentions this person or thing.
-            conversation: Only what was learnt from this conversation.
-            confidence_min: Only memories of at least this confidence.
-            created_after: Only memories created then or later.
-            created_before: Only memories created before then.
-            metadata_filter: Only memories whose metadata has these keys with equal values.
-            as_of: What was true at that time.
-            known_at: What was known at that time.
-            include_doubtful: False leaves out memories that may no longer hold.
-            order_by: `created_at` (the default), `importance` or `last_accessed_at`.
-            page_size: Memories per call, 1,000 at most.
-            timeout: Seconds for each page. Unset: 10.
-
-        Raises:
-            HithertoCallError: A page could not be fetched.
+        The filters mean what they do in `search`. `order_by` is `created_at` (the default),
+        `importance` or `last_accessed_at`; `page_size` is at most 1,000, and `timeout` holds for
+        each page.
         """
 
     @rpc("GetMemory", "memory")
@@ -267,12 +241,7 @@ class AsyncRetrieval(AsyncCalling):
     ) -> tuple[Entity, ...]:
         """The people and things that the user mentions, the most mentioned first.
 
-        Args:
-            user: Whose entities.
-            name: A name, or a part of one. Empty: all of them.
-            type: Only entities of this type.
-            limit: How many at most. 0: the default of the service.
-            timeout: Seconds, retries included. Unset: 10.
+        `name` may be a part of one; empty: all of them.
         """
 
     @rpc("GetSuggestions")
@@ -293,15 +262,7 @@ class AsyncProofs(AsyncRetrieval, AsyncConversations):
         """A memory with the words that it was learnt from; None if there is no such memory.
 
         Of each of the first six messages behind it, the proof has what was said just before and
-        after.
-
-        Args:
-            user: Whose memory.
-            memory_id: Which one.
-            timeout: Seconds for each of the calls, retries included. Unset: 10.
-
-        Raises:
-            HithertoCallError: A call failed.
+        after. `timeout` holds for each of the calls.
         """
         memory = await self.get_memory(user, memory_id, timeout=timeout)
         if memory is None:

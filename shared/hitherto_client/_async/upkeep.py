@@ -45,12 +45,8 @@ class AsyncUpkeep(AsyncCalling):
     ) -> UpkeepStart:
         """Merge memories that share a tag; the originals become superseded.
 
-        Args:
-            user: Whose memories. Empty: everybody's.
-            tag: Only memories with this tag. Empty: every tag that enough memories share.
-            dry_run: True only counts what would be merged.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        Without a `tag`, every one that enough memories share. `dry_run` only counts what would be
+        merged.
         """
 
     @rpc("UndoConsolidation", "memories")
@@ -98,13 +94,9 @@ class AsyncUpkeep(AsyncCalling):
     ) -> Reembedding:
         """Move the installation to another embedding model, step by step.
 
-        Args:
-            phase: `start` embeds everything with the new model in the background, `switch` lets
-                reads use it, `rollback` lets them use the old one again, `status` only reports.
-            model: The new model, for `start`.
-            dimensions: The size of its vectors. 0: the model's own.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        `start` embeds everything with the new `model` in the background, whose vectors have so many
+        dimensions (0: its own number). `switch` lets reads use it, `rollback` lets them use the old
+        one again, and `status` only reports.
 
         Raises:
             HithertoCallError: The new model is not ready, or there is no old one
@@ -133,15 +125,8 @@ class AsyncUpkeep(AsyncCalling):
     ) -> UsageReport:
         """What work cost, in one row or grouped, with the day's budget.
 
-        Args:
-            user: Whose cost. Empty: everybody's.
-            kinds: Only work of one of these kinds.
-            since: Only work then or later; days (UTC) count in full.
-            until: Only work before then.
-            group_by: What to group by. Empty: one row for everything.
-            page_size: Rows per page, 200 at most.
-            page_token: `next_page_token` of the report before. Empty: the first page.
-            timeout: Seconds, retries included. Unset: 10.
+        Only work of these `kinds` counts, from `since` on and before `until`; days (UTC) count in
+        full. `page_size` is at most 200, `page_token` the `next_page_token` of the report before.
         """
 
     @rpc("RollbackSource", "counts")
@@ -162,18 +147,9 @@ class AsyncUpkeep(AsyncCalling):
     ) -> dict[str, int]:
         """Revert everything that one source, or the models of some time, taught.
 
-        Args:
-            user: Whose source it is.
-            conversation: The conversation, if it is one.
-            document_id: The document, if it is one.
-            job: The job, if it is one.
-            model: The language model, if everything that it taught is meant.
-            prompt_version: The version of the prompt, if everything learnt with it is meant.
-            since: Only what models taught then or later; alone, or with a model or a version.
-            until: Only what models taught before then.
-            dry_run: True only counts what would be reverted.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        The source is a conversation, a document, a job, a language model or a version of the
+        prompt. Only what models taught from `since` on and before `until` is meant: these stand
+        alone, or with a model or a version. `dry_run` only counts what would be reverted.
 
         Returns:
             What changed, by name, such as `memories_forgotten`.

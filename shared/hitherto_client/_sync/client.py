@@ -36,10 +36,12 @@ class Hitherto(
     HITHERTO_TLS_CA_FILE (none: no TLS), and HITHERTO_TLS_CLIENT_CERTIFICATE_FILE with
     HITHERTO_TLS_CLIENT_KEY_FILE (none).
 
-    Each call has a deadline, which its retries share, and is repeated where that is safe. Reads
-    include what the same client has written for the user before, and what was learnt by jobs that
-    it has seen end, even if reads go to a replica. A failed call raises HithertoCallError with a
-    `reason`; a value that cannot be sent raises ValueError or TypeError.
+    Each call has a deadline, which its retries share (`timeout`: seconds), and is repeated where
+    that is safe. A call that changes something takes an `idempotency_key`, unset: a new one. With
+    the same key, the same call changes nothing twice, even from another process. Reads include what
+    the same client has written for the user before, and what was learnt by jobs that it has seen
+    end, even if reads go to a replica. A failed call raises HithertoCallError with a `reason`; a
+    value that cannot be sent raises ValueError or TypeError.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 import grpc
@@ -192,7 +192,7 @@ def repeated(
 def stream(
     connection: Connection,
     name: str,
-    requests: Iterator[Any],
+    requests: Iterable[tuple[int, Any]],
     *,
     progress: Callable[[Progress], None] | None,
     timeout: float,
@@ -203,7 +203,7 @@ def stream(
     Args:
         connection: To the services.
         name: The RPC, of a stream of requests and one reply.
-        requests: An item each, with its idempotency key.
+        requests: An item each, with its idempotency key; before it, the place that errors name.
         progress: Called with the progress after every window.
         timeout: Seconds for each window, its retries included.
         away: Told how an attempt failed while a service that took a window is waited for.

@@ -10,7 +10,7 @@ from typing import Any
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_client._sync.calling import Calling, rpc
 from hitherto_client._sync.connection import stream
-from hitherto_client.batches import WINDOW_SECONDS, Progress, memory_requests
+from hitherto_client.batches import WINDOW_SECONDS, Progress, streamed_memory
 from hitherto_client.inputs import MemoryInput
 from hitherto_client.results.jobs import ImportedMemories
 from hitherto_client.results.memories import ChangedMemory, Feedback, Memory, SavedMemory
@@ -19,11 +19,7 @@ from hitherto_client.words import Confidence, MemorySource, MemoryType, Origin
 
 
 class Memories(Calling):
-    """What is remembered without a conversation, and how it is corrected.
-
-    Every method that changes something takes an `idempotency_key`: with the same key, the same call
-    changes nothing twice, even from another process.
-    """
+    """What is remembered without a conversation, and how it is corrected."""
 
     @rpc("SaveMemory")
     def save_memory(
@@ -107,32 +103,15 @@ class Memories(Calling):
     ) -> ChangedMemory:
         """Correct a memory; it keeps its id and its earlier versions.
 
-        What is not given stays as it is.
+        What is not given stays as it is. Fields mean what they do in `save_memory`; lists and
+        `metadata` are given as they are to be, whole. `entities` are the names of all people and
+        things that it mentions, and `valid_to` is until when it was true. `clear` names fields to
+        empty or reset, such as `tags` or `metadata.project`. With `version`, the correction is made
+        only if that is the memory's version.
 
-        Args:
-            user: Whose memory.
-            memory_id: Which one.
-            content: The corrected statement.
-            type: The kind of statement.
-            detail: The full text behind it.
-            importance: From 0 to 1.
-            confidence: How clear it is.
-            tags: All tags from now on.
-            keywords: All keywords from now on.
-            entities: Names of all people and things that it mentions.
-            context: The circumstances, as free JSON.
-            metadata: All of your own JSON from now on.
-            valid_from: Since when it has been true.
-            valid_to: Until when it was true.
-            expires_at: When reads stop returning it.
-            sensitive: Whether it is treated as sensitive.
-            clear: Fields to empty or reset, such as `tags` or `metadata.project`.
-            version: The version that the correction is based on. 0: no check.
-            carry_along: Take along what else states the earlier words, for example a value of the
-                profile, and no longer tell the messages that say them. A second call with the same
-                content does this too.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        `carry_along` takes along what else states the earlier words, for example a value of the
+        profile, and no longer tells the messages that say them. A second call with the same content
+        does this too.
 
         Raises:
             HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), was replaced
@@ -225,7 +204,7 @@ class Memories(Calling):
         reply = stream(
             self.connection,
             "StreamMemories",
-            memory_requests(built),
+            enumerate(map(streamed_memory, built)),
             progress=progress,
             timeout=timeout,
         )
@@ -244,16 +223,10 @@ class Memories(Calling):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> Feedback:
-        """Record how the user reacted to an answer.
+        """Record how the user reacted to the answer with this `message_id`.
 
-        Args:
-            user: The user.
-            conversation: The conversation of the answer.
-            message_id: The id of the answer.
-            rating: From 1 to 5; 4 and 5 strengthen what the answer used, 1 and 2 weaken it.
-            edit: The original and the edited text: how long answers should be is learnt from it.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        A `rating` is from 1 to 5: 4 and 5 strengthen what the answer used, 1 and 2 weaken it. An
+        `edit` is the original and the edited text: how long answers should be is learnt from it.
 
         Raises:
             ValueError: Not exactly one of `rating` and `edit` is given.

@@ -59,21 +59,9 @@ class Privacy(Calling):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> UserSettings:
-        """Change settings; what is not given stays as it is.
+        """Change settings, which `UserSettings` explains; what is not given stays as it is.
 
-        Args:
-            user: Whose settings.
-            memory_enabled: False: nothing is read or learnt about the user.
-            learning_enabled: False: nothing is learnt from conversations.
-            retention_days: Days after which an unused memory is removed; 0 for never.
-            message_retention_days: Days after which messages are removed; 0 for never.
-            encrypt_sensitive: True: texts are encrypted with a key of the user's own.
-            time_zone: IANA name of the zone of relative dates.
-            redact_secrets: What happens to keys, tokens, passwords and card numbers: `redact`,
-                `seal` (also keep the message, encrypted, for exports) or `off`.
-            clear: Settings to reset to the installation's values, such as `time_zone`.
-            idempotency_key: Unset: a new one for each call.
-            timeout: Seconds, retries included. Unset: 30.
+        `clear` names settings to reset to the installation's values, such as `time_zone`.
         """
 
     @rpc("ClearMemories", "counts")
@@ -221,14 +209,6 @@ class Privacy(Calling):
     ) -> Pages[AuditEvent]:
         """The audit log, newest first: writes, exports, erasures, and reads of others' data.
 
-        The credential needs the scope `admin`.
-
-        Args:
-            user: Only entries about this user. Empty: the whole tenant's.
-            actor: Only entries of the credential with this name.
-            methods: Only entries of one of these RPCs or jobs.
-            created_after: Only entries then or later.
-            created_before: Only entries before then.
-            page_size: Entries per call, 200 at most.
-            timeout: Seconds for each page. Unset: 10.
+        The credential needs the scope `admin`. `actor` is the name of a credential, and `methods`
+        are RPCs or kinds of jobs.
         """

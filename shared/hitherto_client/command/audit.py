@@ -20,7 +20,6 @@ from hitherto_client.command.show import Column, Rows, show_rows
 
 if TYPE_CHECKING:
     from hitherto_shared.audit.verify import Finding
-    from hitherto_shared.database.pool import Connection
 
 _HASH_DIGITS = 12
 _VERIFY_SECONDS = 3_600.0
@@ -63,28 +62,23 @@ _LIST = Rpc(
 
 
 def _verify(options: argparse.Namespace, output: Output) -> int:
-    async def work(connection: Connection) -> list[Finding]:
-        from hitherto_shared.audit.verify import verify_log  # noqa: PLC0415
-
-        return await verify_log(connection, options.tenant, keys, kept)
-
+    tenant = options.tenant
     try:
         with server_packages():
-            keys, kept = _public_keys(options.public_keys), _kept(options.digests, options.tenant)
+            from hitherto_shared.audit.verify import verify_log  # noqa: PLC0415
+
+            keys, kept = _public_keys(options.public_keys), _kept(options.digests, tenant)
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from None
-    found = on_database(work, seconds=_VERIFY_SECONDS)
-    _show_findings(found, output, options.tenant)
+    found = on_database(
+        lambda connection: verify_log(connection, tenant, keys, kept), seconds=_VERIFY_SECONDS
+    )
+    _show_findings(found, output, tenant)
     return OK if all(each.good for each in found) else FAILED
 
 
 def _public_keys(paths: Sequence[Path]) -> list[bytes]:
-    """The public halves to check against.
-
-    Raises:
-        ValueError: A file holds no key.
-        OSError: A file cannot be read.
-    """
+    """The public halves to check against."""
     from hitherto_shared.config import SharedSettings  # noqa: PLC0415
     from hitherto_shared.key_files import signing_key_path  # noqa: PLC0415
     from hitherto_shared.signing import read_public_key  # noqa: PLC0415
@@ -93,12 +87,7 @@ def _public_keys(paths: Sequence[Path]) -> list[bytes]:
 
 
 def _kept(path: Path | None, tenant_id: str) -> list[Any]:
-    """The tenant's digests in a file.
-
-    Raises:
-        ValueError: There are none in it.
-        OSError: It cannot be read.
-    """
+    """The tenant's digests in a file, which must hold some."""
     from hitherto_shared.audit.verify import read_digests  # noqa: PLC0415
 
     if path is None:
@@ -145,7 +134,6 @@ COMMANDS = (
         Command(
             "verify",
             "Check the log against its signed digests; needs the database.",
-            None,
             Argument(
                 "--tenant", "the tenant whose log to verify (default: default)", default="default"
             ),

@@ -136,7 +136,6 @@ COMMANDS = (
     Command(
         "changes",
         "Show changes of memories as they happen, until stopped.",
-        None,
         *of(
             _WATCHED,
             Option("user", "user_id", "whose changes (default: everybody's)", needed=False),
@@ -157,7 +156,6 @@ COMMANDS = (
         Command(
             "retry",
             "Send a delivery again, or all dead ones of a webhook, which enables it.",
-            None,
             Argument("id", "of a delivery; with --webhook, of a webhook", "ID"),
             Argument("--webhook", "all dead deliveries of a webhook", action="store_true"),
             run=_retry,

@@ -148,11 +148,7 @@ def _sum(
 
 
 def _size(document: document_pb2.Document) -> int:
-    """Its bytes in a request.
-
-    Raises:
-        UsageError: It is too large for any request.
-    """
+    """Its bytes in a request; one that no request can hold is refused."""
     size = document.ByteSize() + 8
     if size > MAX_BYTES:
         raise UsageError(f"{document.source_id} has {size} bytes, and 4 MiB are the most: split it")
@@ -210,7 +206,6 @@ COMMANDS = (
         Command(
             "add",
             "Hand documents over; known ones are replaced.",
-            None,
             *of(pb.IngestDocumentsRequest, USER),
             Argument(
                 "files",

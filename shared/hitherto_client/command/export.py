@@ -99,8 +99,8 @@ def restore(options: argparse.Namespace, output: Output) -> int:
     if options.dry_run:
         return _count(name, output)
     size = size_of(name)
-    if _can_be_read_again(name):
-        # Before anything is stored of an export that is not whole.
+    if name != "-" and Path(name).is_file():
+        # It can be read again. Nothing is stored of an export that is not whole.
         _records(name)
     with (
         open_file(name) as export,
@@ -124,11 +124,6 @@ def restore(options: argparse.Namespace, output: Output) -> int:
         lambda: _show_restored(output, made),
     )
     return OK
-
-
-def _can_be_read_again(name: str) -> bool:
-    """Whether it is a file, and not standard input or a pipe."""
-    return name != "-" and Path(name).is_file()
 
 
 def _records(name: str) -> Counter[str]:
@@ -165,7 +160,6 @@ COMMANDS = (
     Command(
         "export",
         "Export everything that is stored about a user, as JSON lines.",
-        None,
         Argument("user", metavar="USER"),
         Argument("--output", "the output file (default: standard output)", "FILE", type=Path),
         run=_export,

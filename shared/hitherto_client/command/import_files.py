@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hitherto.v1 import conversation_pb2, item_error_pb2, memory_service_pb2
-from hitherto_client.batches import MAX_ERRORS, parts
+from hitherto.v1 import item_error_pb2, memory_service_pb2
+from hitherto_client.batches import MAX_ERRORS, parts, streamed_memory, streamed_transcript
 from hitherto_client.command.options import open_file
 from hitherto_client.command.output import UsageError
 from hitherto_client.command.show import short
@@ -45,10 +43,6 @@ class ImportedFile:
     """What of an export of another product is not imported."""
     _conversations: dict[int, str] = field(default_factory=dict)
     """In such an export, which has no lines, the conversation of each record that is one."""
-    # Where the line of an item is not that of the item before plus one.
-    _items: array[int] = field(default_factory=lambda: array("q"))
-    _lines: array[int] = field(default_factory=lambda: array("q"))
-    _sent: int = 0
 
     @property
     def refused(self) -> int:
@@ -78,8 +72,8 @@ class ImportedFile:
             self.errors.append(self._placed(line, problem))
 
     def note_refused(self, errors: Iterable[item_error_pb2.ItemError]) -> None:
-        """Write down what the service refused, by line."""
-        told = [self._placed(self._line_of(error.index), _in_words(error)) for error in errors]
+        """Write down what the service refused; the places of these errors are lines."""
+        told = [self._placed(error.index, _in_words(error)) for error in errors]
         self.errors = sorted(self.errors + told)[:MAX_ERRORS]
 
     def records(self) -> Iterator[Record]:
@@ -113,10 +107,9 @@ class ImportedFile:
                 yield Record(line, self.read, value | {"user_id": options.user})
         except ExportUnreadable as error:
             raise UsageError(f"{self.name} {error}") from None
-        except OSError as error:
-            raise UsageError(f"{self.name} cannot be read ({error.strerror or error})") from None
-        except BadZipFile as error:
-            raise UsageError(f"{self.name} cannot be read ({error})") from None
+        except (OSError, BadZipFile) as error:
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(f"{self.name} cannot be read ({why})") from None
 
     def records_of_one_kind(self) -> Generator[Record]:
         """The records that are to be sent; the first line of ours settles the kind."""
@@ -138,65 +131,41 @@ class ImportedFile:
         self.kind = kind if self.options.source else self.kind or kind
         try:
             if self.kind == "memories":
-                self._memory(record)
+                self._saved(value)
             else:
                 from_record(value, self.defaults)
         except ValueError as error:
             return str(error)
         return ""
 
-    def memories(self, records: Iterable[Record]) -> Iterator[memory_service_pb2.SaveMemoryRequest]:
-        """The memories that its records describe."""
-        return self._described(records, self._memory)
-
-    def transcripts(self, records: Iterable[Record]) -> Iterator[conversation_pb2.Transcript]:
-        """The transcripts that its records describe."""
-        return self._described(records, self._transcripts)
-
-    def _described(
-        self, records: Iterable[Record], make: Callable[[Record], Iterable[Any]]
-    ) -> Iterator[Any]:
-        """What records describe; those that describe nothing are written down."""
+    def requests(self, records: Iterable[Record]) -> Iterator[tuple[int, Any]]:
+        """What to send of records, each with its line; those that describe nothing are refused."""
         for record in records:
-            name = (record.value or {}).get("conversation_id")
+            value, line = record.value or {}, record.line
+            name = value.get("conversation_id")
             if self.options.source and isinstance(name, str):
-                self._conversations[record.line] = name
+                self._conversations[line] = name
             try:
-                found = make(record)
+                if self.kind == "memories":
+                    found: list[Any] = [self._saved(value)]
+                else:
+                    # In parts if it is too large for one request.
+                    whole = FileTranscript(from_record(value, self.defaults), self.name, line)
+                    found = [streamed_transcript(part.transcript) for part in parts(whole)]
             except ValueError as error:
-                said = str(error).removeprefix(f"{self.name}, line {record.line}: ")
-                self.refuse(record.line, said)
+                self.refuse(line, str(error).removeprefix(f"{self.name}, line {line}: "))
                 continue
-            for item in found:
-                self._note(record.line)
-                yield item
+            yield from ((line, request) for request in found)
 
-    def _memory(self, record: Record) -> list[memory_service_pb2.SaveMemoryRequest]:
-        value = record.value or {}
+    def _saved(self, value: dict[str, Any]) -> memory_service_pb2.StreamMemoriesRequest:
         if "messages" in value:
             raise ValueError("is a transcript among memories: put them into files of their own")
-        return [memory_request(value, self.defaults.user_id)]
-
-    def _transcripts(self, record: Record) -> list[conversation_pb2.Transcript]:
-        """The transcript of a line, in parts if it is too large for one request."""
-        whole = from_record(record.value or {}, self.defaults)
-        return [part.transcript for part in parts(FileTranscript(whole, self.name, record.line))]
+        return streamed_memory(memory_request(value, self.defaults.user_id))
 
     def _placed(self, line: int, problem: str) -> tuple[int, str]:
         """A problem by its line, or with the name of its conversation."""
         name = self._conversations.get(line)
         return (0, f"{short(name)}: {problem}") if name else (line, problem)
-
-    def _note(self, line: int) -> None:
-        """Write down that the next item comes from this line."""
-        if not self._items or self._line_of(self._sent) != line:
-            self._items.append(self._sent)
-            self._lines.append(line)
-        self._sent += 1
-
-    def _line_of(self, item: int) -> int:
-        place = bisect_right(self._items, item) - 1
-        return self._lines[place] + item - self._items[place]
 
 
 def _kind(value: dict[str, Any]) -> str:
@@ -289,10 +258,6 @@ class ImportPlan:
                 self.text_bytes += len(text.encode("utf-8", "replace"))
                 self.undated += not message.get("created_at")
                 self._note(message.get("created_at"))
-
-    def leave_out(self, report: ExportReport) -> None:
-        """Count what of an export is not imported."""
-        self.reports.append(report)
 
     def _note(self, time: object) -> None:
         if isinstance(time, str) and time:

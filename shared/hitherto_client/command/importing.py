@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
-from typing import Any
 
 from hitherto_client import Hitherto
 from hitherto_client._sync.connection import stream
-from hitherto_client.batches import (
-    WINDOW_SECONDS,
-    Progress,
-    memory_requests,
-    transcript_requests,
-)
+from hitherto_client.batches import WINDOW_SECONDS, Progress
 from hitherto_client.command.export import EXPORTED, EXPORTED_TITLE, restore
 from hitherto_client.command.import_files import (
     ImportedFile,
@@ -97,14 +90,14 @@ def _import(
         if first is None:
             return ""
         _show(bar, files)
-        every = chain((first,), records)
-        how: tuple[str, Iterator[Any]] = (
-            ("StreamMemories", memory_requests(file.memories(every)))
-            if file.kind == "memories"
-            else ("StreamTranscripts", transcript_requests(file.transcripts(every)))
+        reply = stream(
+            client.connection,
+            "StreamMemories" if file.kind == "memories" else "StreamTranscripts",
+            file.requests(chain((first,), records)),
+            progress=progress,
+            timeout=timeout or WINDOW_SECONDS,
+            away=waits.fail,
         )
-        seconds = timeout or WINDOW_SECONDS
-        reply = stream(client.connection, *how, progress=progress, timeout=seconds, away=waits.fail)
     file.known = reply.deduplicated_count if file.kind == "memories" else reply.known_count
     file.note_refused(reply.errors)
     return str(reply.consistency_token)
@@ -124,7 +117,7 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
                     plan.unreadable += 1
                 _progress(bar, read + file.read, size, plan.messages, f"{plan.messages} messages")
             read += file.read
-            plan.leave_out(file.report)
+            plan.reports.append(file.report)
     if output.as_json:
         output.document(plan.as_dict())
     else:
@@ -194,7 +187,6 @@ COMMANDS = (
     Command(
         "import",
         "Import any number of transcripts or memories from JSON lines.",
-        None,
         Argument(
             "files",
             "JSON lines, each a transcript (with `messages`) or a memory (with `content`); - "

@@ -28,11 +28,7 @@ _WATCHERS = 8
 
 
 def follow(client: Hitherto, jobs: Iterable[job_pb2.Job], output: Output) -> list[job_pb2.Job]:
-    """Watch jobs until every one is final and return them in the order given.
-
-    Raises:
-        HithertoCallError: A job is unknown, or the service stays away.
-    """
+    """Watch jobs until every one is final and return them in the order given."""
     known = {job.id: job for job in jobs}
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for job_id in _turns(known.values()):
@@ -149,7 +145,7 @@ _ROOM_FOR_COUNTS = 140
 
 def show_jobs(output: Output, jobs: Sequence[job_pb2.Job], *, totals: bool = True) -> None:
     """Write the table, then a line for every job that waits for a retry or has failed."""
-    wide = output.columns >= _ROOM_FOR_COUNTS
+    wide = output.stdout.width >= _ROOM_FOR_COUNTS
     counts = _counts if wide else _counts_in_words
     rows: list[Sequence[object]] = [
         (job.id, _subject(job), word_of(_STATES, job.state), *counts([job])) for job in jobs
@@ -296,7 +292,6 @@ COMMANDS = (
     Command(
         "watch",
         "Follow jobs until all have ended.",
-        None,
         Argument("jobs", "id of a job", "JOB", nargs="+"),
         run=_watch,
     ),

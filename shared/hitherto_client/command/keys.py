@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hitherto_client.command.local_database import on_database
+from hitherto_client.command.local_database import on_database, server_packages
 from hitherto_client.command.options import Argument, Repeated, natural
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.rpc import Command, CommandGroup
@@ -21,7 +21,6 @@ from hitherto_client.command.show import Column, show_rows
 
 if TYPE_CHECKING:
     from hitherto_shared.auth.api_keys import ApiKey
-    from hitherto_shared.database.pool import Connection
 
 _SCOPES = ("read", "write", "maintenance", "admin")
 _CAPABILITIES = ("profiles.manage",)
@@ -54,13 +53,9 @@ def _create(options: argparse.Namespace, output: Output) -> int:
         "capabilities": sorted(set(options.capabilities)),
         "expires_at": datetime.now(UTC) + timedelta(days=days) if days else None,
     }
-
-    async def work(connection: Connection) -> str:
+    with server_packages():
         from hitherto_shared.auth.api_keys import create_key  # noqa: PLC0415
-
-        return await create_key(connection, **fields)
-
-    key = on_database(work)
+    key = on_database(lambda connection: create_key(connection, **fields))
     output.result({"key": key, "key_id": _id_of(key), **fields}, lambda: _show_key(output, key))
     return OK
 
@@ -71,12 +66,9 @@ def _show_key(output: Output, key: str) -> None:
 
 
 def _list_keys(options: argparse.Namespace, output: Output) -> int:
-    async def work(connection: Connection) -> list[ApiKey]:
+    with server_packages():
         from hitherto_shared.auth.api_keys import list_keys  # noqa: PLC0415
-
-        return await list_keys(connection, tenant_id=options.tenant)
-
-    keys = on_database(work)
+    keys = on_database(lambda connection: list_keys(connection, tenant_id=options.tenant))
     if output.as_json:
         told = [asdict(key) for key in keys]
         for key in told:
@@ -90,17 +82,11 @@ def _list_keys(options: argparse.Namespace, output: Output) -> int:
 
 
 def _revoke(options: argparse.Namespace, output: Output) -> int:
-    key_id = _id_of(options.key_id)
-
-    async def work(connection: Connection) -> bool:
+    key_id, tenant = _id_of(options.key_id), options.tenant
+    with server_packages():
         from hitherto_shared.auth.api_keys import revoke_key  # noqa: PLC0415
-
-        return await revoke_key(connection, tenant_id=options.tenant, key_id=key_id)
-
-    if not on_database(work):
-        output.error(
-            f"the tenant {options.tenant} has no key {key_id} in force: see `hitherto keys list`"
-        )
+    if not on_database(lambda found: revoke_key(found, tenant_id=tenant, key_id=key_id)):
+        output.error(f"the tenant {tenant} has no key {key_id} in force: see `hitherto keys list`")
         return FAILED
     output.result({"key_id": key_id, "revoked": True}, lambda: output.line(f"revoked {key_id}"))
     return OK
@@ -170,7 +156,6 @@ COMMANDS = (
         Command(
             "create",
             "Make a key and print it, this once.",
-            None,
             Argument("--name", "the purpose of the key, as shown in lists", required=True),
             Argument("--user", "restrict it to this user (default: any user)", "USER"),
             Repeated(
@@ -203,11 +188,10 @@ COMMANDS = (
             run=_create,
             local=True,
         ),
-        Command("list", "List the keys of a tenant.", None, _TENANT, run=_list_keys, local=True),
+        Command("list", "List the keys of a tenant.", _TENANT, run=_list_keys, local=True),
         Command(
             "revoke",
             "Revoke a key for good.",
-            None,
             Argument("key_id", "the id that list shows, or the whole key", "ID"),
             _TENANT,
             run=_revoke,

@@ -142,13 +142,11 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             output.note(f"nothing of {user} waits to be learnt from")
         elif options.wait:
             shown = follow(client, shown, output)
-            output.result(
-                writing.ListJobsResponse(jobs=shown, total_size=len(shown)),
-                lambda: show_learnt(client, output, shown),
-            )
+        document = writing.ListJobsResponse(jobs=shown, total_size=len(shown))
+        if shown and options.wait:
+            output.result(document, lambda: show_learnt(client, output, shown))
             return exit_code(shown)
     if shown or output.as_json:
-        document = writing.ListJobsResponse(jobs=shown, total_size=len(shown))
         output.result(document, lambda: show_jobs(output, shown, totals=False))
     return OK
 
@@ -157,7 +155,6 @@ COMMANDS = (
     Command(
         "learn",
         "Learn now from what a user's chats still wait with.",
-        None,
         Argument("user", "whose chats", "USER"),
         wait("only start it"),
         run=_run,

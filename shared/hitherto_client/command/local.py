@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,7 @@ _EXTRA = "hitherto[up]"
 
 
 def _local(module: str) -> Any:
-    """A module of what runs here, by its name: the client's packages may stand alone.
-
-    Raises:
-        UsageError: What it needs is not installed.
-    """
+    """A module of what runs here, by its name: the client's packages may stand alone."""
     try:
         return import_module(f"hitherto_local.{module}")
     except ModuleNotFoundError as error:
@@ -29,9 +26,17 @@ def _local(module: str) -> Any:
         ) from None
 
 
-def _up(_: argparse.Namespace, output: Output) -> int:
+def _done(work: Callable[[Any], bool], output: Output) -> int:
+    """The exit code of what is done with `hitherto_local.up`, or why it is not done."""
     local = _local("up")
+    try:
+        return OK if work(local) else FAILED
+    except local.LocalRefused as error:
+        output.error(str(error))
+        return FAILED
 
+
+def _up(_: argparse.Namespace, output: Output) -> int:
     def line(text: str) -> None:
         for each in text.splitlines():
             output.line(each)
@@ -42,20 +47,12 @@ def _up(_: argparse.Namespace, output: Output) -> int:
             output.document(running)
             output.flush()
 
-    try:
-        return OK if local.run_up(output.note if output.as_json else line, ready) else FAILED
-    except local.LocalRefused as error:
-        output.error(str(error))
-        return FAILED
+    say = output.note if output.as_json else line
+    return _done(lambda local: local.run_up(say, ready), output)
 
 
 def _down(_: argparse.Namespace, output: Output) -> int:
-    local = _local("up")
-    try:
-        return OK if local.run_down(output.note) else FAILED
-    except local.LocalRefused as error:
-        output.error(str(error))
-        return FAILED
+    return _done(lambda local: local.run_down(output.note), output)
 
 
 def _demo(options: argparse.Namespace, _: Output) -> int:
@@ -76,7 +73,6 @@ COMMANDS = (
     Command(
         "demo",
         "Learn from sample conversations, and show the result.",
-        None,
         Switch("--tour", "the long form: every feature, in twelve sections"),
         Argument(
             "--transcripts",

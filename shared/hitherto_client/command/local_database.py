@@ -27,11 +27,7 @@ class DatabaseUnusable(Exception):
 
 @contextmanager
 def server_packages() -> Iterator[None]:
-    """For what imports packages of a service.
-
-    Raises:
-        UsageError: They are not installed here.
-    """
+    """For what imports packages of a service, which need not be installed here."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -84,18 +80,11 @@ async def _once(
 
 
 def _why(error: Exception) -> str:
-    from hitherto_shared.database.bootstrap import BootstrapError  # noqa: PLC0415
-    from hitherto_shared.database.connect import DatabaseUnreachable  # noqa: PLC0415
-    from hitherto_shared.database.embedded import EmbeddedPostgresError  # noqa: PLC0415
     from hitherto_shared.database.faults import described  # noqa: PLC0415
-    from hitherto_shared.database.migrate import MigrationError  # noqa: PLC0415
-    from hitherto_shared.database.rights import AnotherOwner  # noqa: PLC0415
-    from hitherto_shared.startup import StartupFailed  # noqa: PLC0415
 
-    told = (StartupFailed, EmbeddedPostgresError, MigrationError, BootstrapError, AnotherOwner)
-    if isinstance(error, told):
-        return str(error)
-    if isinstance(error, DatabaseUnreachable) or getattr(error, "sqlstate", None):
+    # The library's own errors are for people, and so is what a server says.
+    own = type(error).__module__.startswith("hitherto_shared.")
+    if own or getattr(error, "sqlstate", None):
         return described(error)
     # The type alone: a driver's message may quote the connection string with its password.
     return (

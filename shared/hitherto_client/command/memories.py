@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -113,13 +112,9 @@ def change(event: history_pb2.HistoryEvent) -> str:
         return short(after["content"])
     return "; ".join(
         f"{name}: {_value(before.get(name))} → {_value(after.get(name))}"
-        for name in _names(before, after)
+        for name in dict.fromkeys([*sorted(before), *sorted(after)])
         if before.get(name) != after.get(name)
     )
-
-
-def _names(*parts: dict[str, Any]) -> Iterable[str]:
-    return dict.fromkeys(name for part in parts for name in sorted(part))
 
 
 def _value(value: Any) -> str:
@@ -220,8 +215,7 @@ def _prove(options: argparse.Namespace, output: Output) -> int:
 def _read_after(client: Hitherto, user: str, token: str) -> None:
     """Let the reads of a client see the write of a token from elsewhere.
 
-    Raises:
-        HithertoCallError: It is no token. (A client gives up those of its own that are none.)
+    It is sent once as it is: a client gives up those of its own that are none.
     """
     client.connection.retrieval.ListMemories(
         retrieval_service_pb2.ListMemoriesRequest(
@@ -272,7 +266,6 @@ WHY = (
     Command(
         "why",
         "Show the words that a memory rests on.",
-        None,
         Argument("user", "whose memory", "USER"),
         Argument("id", "which memory", "ID"),
         Argument(CONSISTENCY.flag, CONSISTENCY.help, CONSISTENCY.metavar, default=""),

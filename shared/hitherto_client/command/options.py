@@ -26,11 +26,7 @@ _A_DAY = timedelta(days=1)
 
 
 def connect(options: argparse.Namespace, *, token: Callable[[], str] | None = None) -> Hitherto:
-    """The client that the options and the environment describe, or with a token of its own.
-
-    Raises:
-        UsageError: The key or the file with the TLS authority is unusable.
-    """
+    """The client that the options and the environment describe, or with a token of its own."""
     try:
         return Hitherto(
             options.retrieval,
@@ -44,11 +40,7 @@ def connect(options: argparse.Namespace, *, token: Callable[[], str] | None = No
 
 
 def confirmed(options: argparse.Namespace, output: Output, question: str) -> bool:
-    """True if the person agrees, or has agreed with `--yes`.
-
-    Raises:
-        UsageError: Nobody is there to be asked.
-    """
+    """True if the person agrees, or has agreed with `--yes`."""
     if options.yes:
         return True
     if not sys.stdin.isatty():
@@ -61,11 +53,7 @@ def confirmed(options: argparse.Namespace, output: Output, question: str) -> boo
 
 
 def read_text(name: str) -> str:
-    """The text of a file, or of standard input for `-`.
-
-    Raises:
-        UsageError: It cannot be read, or is not UTF-8.
-    """
+    """The text of a file, or of standard input for `-`."""
     with _reading(name):
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
@@ -85,11 +73,7 @@ def _reading(name: str) -> Iterator[None]:
 
 @contextmanager
 def open_file(name: str) -> Iterator[BinaryIO]:
-    """A file, unpacked if its name ends with .gz, or standard input for `-`.
-
-    Raises:
-        UsageError: It cannot be read; or, when that part is read, it cannot be unpacked.
-    """
+    """A file, unpacked if its name ends with .gz, or standard input for `-`."""
     if name == "-":
         yield sys.stdin.buffer
         return
@@ -104,11 +88,7 @@ def open_file(name: str) -> Iterator[BinaryIO]:
 
 
 def size_of(name: str) -> int | None:
-    """The bytes of a file; None if only reading it will tell.
-
-    Raises:
-        UsageError: There is no such file.
-    """
+    """The bytes of a file; None if only reading it will tell."""
     if name == "-" or name.endswith(GZIP):
         return None
     with _reading(name):

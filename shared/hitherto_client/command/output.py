@@ -34,7 +34,10 @@ BROKEN_PIPE = 141
 
 
 class UsageError(ValueError):
-    """The arguments cannot be carried out; the message says what to change."""
+    """The arguments cannot be carried out; the message says what to change.
+
+    Whatever reads arguments, or files that they name, raises it.
+    """
 
 
 _PIPE_COLUMNS = 160
@@ -68,22 +71,12 @@ class _Console(Console):
 
 
 class Output:
-    """Where one run of the command writes."""
+    """Where one run of the command writes; `as_json`: exactly one JSON document."""
 
     def __init__(self, *, as_json: bool) -> None:
-        """Prepare both streams.
-
-        Args:
-            as_json: Standard output gets exactly one JSON document.
-        """
         self.as_json = as_json
         self.stdout = _console(sys.stdout)
         self.stderr = _console(sys.stderr)
-
-    @property
-    def columns(self) -> int:
-        """How many characters fit on a line of standard output."""
-        return self.stdout.width
 
     def document(self, value: Message | dict[str, Any]) -> None:
         """Write the one JSON document; proto messages with the names of the contract."""

@@ -67,11 +67,7 @@ def _settings(options: argparse.Namespace, output: Output) -> int:
 
 
 def _read(changes: Sequence[str], reset: Sequence[str]) -> dict[str, bool | int | str | None]:
-    """The new values; None for settings to reset.
-
-    Raises:
-        UsageError: A change is not `NAME=VALUE`, or is none that there is.
-    """
+    """The new values; None for settings to reset."""
     settings: dict[str, bool | int | str | None] = {}
     for change in changes:
         name, sign, value = change.partition("=")
@@ -233,11 +229,7 @@ def _verify(options: argparse.Namespace, output: Output) -> int:
 
 
 def _read_receipt(file: Path) -> tuple[dict[str, Any], str, bytes]:
-    """The receipt, what was signed, and the signature.
-
-    Raises:
-        UsageError: The file cannot be read or holds no receipt.
-    """
+    """The receipt, what was signed, and the signature."""
     try:
         found = json.loads(file.read_text("utf-8"))
         receipt = found.get("receipt", found)
@@ -276,7 +268,6 @@ ERASURE = (
         Command(
             "verify",
             "Check the signature of a receipt.",
-            None,
             Argument("file", "the receipt that `hitherto erase` wrote", "FILE", type=Path),
             Argument(
                 "--public-key",

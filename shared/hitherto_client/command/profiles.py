@@ -86,11 +86,7 @@ def _profile(options: argparse.Namespace, output: Output) -> int:
 def read_changes(
     changes: Sequence[str], cleared: Sequence[str]
 ) -> tuple[profile_pb2.Profile, list[str]]:
-    """The new values, and the paths that they and `cleared` touch.
-
-    Raises:
-        UsageError: A change is not `PATH=VALUE`, or its path or value is none that a profile has.
-    """
+    """The new values, and the paths that they and `cleared` touch."""
     values: dict[str, Any] = {}
     paths: list[str] = []
     for change in changes:

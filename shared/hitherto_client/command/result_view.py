@@ -44,7 +44,8 @@ def show_results(output: Output, results: Sequence[search_pb2.SearchResult]) -> 
     rows = []
     for place, result in enumerate(results, start=1):
         item = _item(result, places)
-        found = (place, _score(result), *item, ", ".join(result.matched_legs))
+        score = _units(round(result.score * _UNIT))
+        found = (place, score, *item, ", ".join(result.matched_legs))
         rows.append(found if scored else (place, *item))
     numbers = ("#", "score") if scored else ("#",)
     columns = ("kind", "what", "from", "when")
@@ -64,7 +65,7 @@ def show_explanations(output: Output, results: Sequence[search_pb2.SearchResult]
     """
     if not _scored(results):
         return
-    fit = max(1, (output.columns - _NAME_COLUMNS) // _SCORE_COLUMNS)
+    fit = max(1, (output.stdout.width - _NAME_COLUMNS) // _SCORE_COLUMNS)
     places = list(enumerate(results, start=1))
     for first in range(0, len(places), fit):
         _explain(output, places[first : first + fit])
@@ -130,10 +131,6 @@ def _explain(output: Output, placed: Sequence[tuple[int, search_pb2.SearchResult
 
 def _scored(results: Sequence[search_pb2.SearchResult]) -> bool:
     return any(result.matched_legs or result.score for result in results)
-
-
-def _score(result: search_pb2.SearchResult) -> str:
-    return _units(round(result.score * _UNIT))
 
 
 def _units(value: int) -> str:

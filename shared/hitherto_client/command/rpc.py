@@ -158,11 +158,7 @@ class Rpc:
         return (*self.options, *paging, *((YES,) if self.confirm else ()))
 
     def make(self, options: argparse.Namespace, **more: Any) -> Any:
-        """The request that the options describe; `more` are fields beside them.
-
-        Raises:
-            UsageError: A value cannot be sent.
-        """
+        """The request that the options describe; `more` are fields beside them."""
         names = [of.name for of in self.request.DESCRIPTOR.fields]
         typed = {name: given(self.request, options, name) for name in names}
         try:
@@ -245,21 +241,22 @@ class Command:
         self,
         name: str,
         summary: str,
-        rpc: Rpc | None = None,
-        *more: Option | Argument | OneOf,
+        *taken: Rpc | Option | Argument | OneOf,
         run: Run | None = None,
         local: bool = False,
     ) -> None:
         """Describe it.
 
-        `more` is what it takes besides the options of the RPC. `run` does more than to call the RPC
-        and to write its reply, or everything if `rpc` is None. A `local` command calls no service.
+        An RPC among `taken` stands for its options. `run` does more than to call it and to write
+        its reply, or everything if there is none. A `local` command calls no service.
         """
         self.name, self.summary = name, summary
+        rpc = next((each for each in taken if isinstance(each, Rpc)), None)
         self._run = run or (rpc.run if rpc else None)
         self._local = local
         self._request = rpc.request if rpc else None
-        self._taken = (JSON, *(() if local else OF_SERVICES), *(rpc.taken if rpc else ()), *more)
+        own = [each for each in taken if not isinstance(each, Rpc)]
+        self._taken = (JSON, *(() if local else OF_SERVICES), *(rpc.taken if rpc else ()), *own)
 
     def register(self, commands: Any) -> None:
         """Add it to the parser."""
@@ -269,11 +266,7 @@ class Command:
             each.add(parser, self._request)
 
     def _begin(self, options: argparse.Namespace, output: Output) -> int:
-        """Run it, with the days that were typed as moments.
-
-        Raises:
-            HithertoCallError: The settings of the person whose days they are cannot be read.
-        """
+        """Run it, with the days that were typed as moments of the person whose days they are."""
         assert self._run is not None, f"{self.name} does nothing"
         typed = {name: each for name, each in vars(options).items() if isinstance(each, date)}
         person = getattr(options, "user_id", "") or getattr(options, "user", "")

@@ -41,11 +41,7 @@ ALLOW_HTTP = Switch(
 
 @contextmanager
 def packages_of(extra: str) -> Iterator[None]:
-    """For what imports packages of an extra.
-
-    Raises:
-        UsageError: They are not installed.
-    """
+    """For what imports packages of an extra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -55,11 +51,7 @@ def packages_of(extra: str) -> Iterator[None]:
 
 
 def refuse_credential(options: argparse.Namespace, remedy: str) -> None:
-    """Refuse half of a certificate, and a credential of the command's own.
-
-    Raises:
-        UsageError: There is one.
-    """
+    """Refuse half of a certificate, and a credential of the command's own."""
     if (options.tls_certificate is None) != (options.tls_key is None):
         raise UsageError("--tls-certificate and --tls-key belong together")
     if options.api_key:
@@ -69,11 +61,7 @@ def refuse_credential(options: argparse.Namespace, remedy: str) -> None:
 def address_to_serve(
     options: argparse.Namespace, listen: str, *, local: bool = False
 ) -> ListenAddress:
-    """The address, if it may be served openly; see `check_openness`.
-
-    Raises:
-        UsageError: It may not, or is none.
-    """
+    """The address, if it may be served openly; see `check_openness`."""
     try:
         address = listen_address(listen)
         check_openness(
@@ -129,11 +117,7 @@ def serve(
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address of the host, as a name may have several.
-
-    Raises:
-        OSError: It has none, or none can be listened on.
-    """
+    """A socket for each address of the host, as a name may have several."""
     found: list[socket.socket] = []
     places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, _, _, _, place in dict.fromkeys(places):
@@ -208,7 +192,6 @@ CONSOLE = (
     Command(
         "console",
         "Serve web pages on which people see and correct memories.",
-        None,
         Argument(
             "--listen",
             f"where browsers reach it (default {DEFAULT_LISTEN})",
@@ -270,7 +253,6 @@ HTTP = (
     Command(
         "http",
         "Serve every RPC over HTTP with JSON, for curl, browsers and others without gRPC.",
-        None,
         Argument(
             "--listen",
             f"where it is reached (default HITHERTO_HTTP_LISTEN, else {DEFAULT_LISTEN})",
@@ -346,7 +328,6 @@ MCP = (
     Command(
         "mcp",
         "Serve a user's memory over the Model Context Protocol.",
-        None,
         Argument(
             "--user",
             "the user; over HTTP, that of requests without the header Hitherto-User",
@@ -377,7 +358,6 @@ MCP = (
     Command(
         "tools",
         "Print the tool definitions for a language model as JSON.",
-        None,
         Argument(
             "--format",
             "the model API (default: plain, with side effects and approvals)",

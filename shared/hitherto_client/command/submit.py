@@ -12,7 +12,6 @@ from google.protobuf import json_format
 
 from hitherto.v1 import entity_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_client import Hitherto
 from hitherto_client.batches import MAX_TRANSCRIPTS, batches
 from hitherto_client.command.conversations import SUMMARY
 from hitherto_client.command.jobs import exit_code, follow, show_jobs
@@ -54,7 +53,10 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client, if_stopped(output, lambda: _left(len(jobs))):
         tell_if_away(client, output)
         for group in groups:
-            reply = _hand_over(client, group, options.timeout or _BATCH_SECONDS)
+            request = pb.SubmitTranscriptsRequest(transcripts=[item.transcript for item in group])
+            with _at_source(group):
+                submit = client.connection.extraction.SubmitTranscripts
+                reply = submit(request, timeout=options.timeout or _BATCH_SECONDS)
             jobs |= {job.id: job for job in reply.jobs}
             if len(groups) > 1:
                 output.note(f"accepted: {len(jobs)} jobs so far")
@@ -78,14 +80,6 @@ def _left(jobs: int) -> str:
         f"{jobs} accepted jobs continue to run: see `hitherto jobs`; submitting the same files "
         "again is harmless"
     )
-
-
-def _hand_over(
-    client: Hitherto, group: list[FileTranscript], timeout: float
-) -> pb.SubmitTranscriptsResponse:
-    request = pb.SubmitTranscriptsRequest(transcripts=[item.transcript for item in group])
-    with _at_source(group):
-        return client.connection.extraction.SubmitTranscripts(request, timeout=timeout)
 
 
 @contextmanager
@@ -178,7 +172,6 @@ COMMANDS = (
     Command(
         "submit",
         "Submit conversations and learn from them.",
-        None,
         Argument(
             "files",
             "JSON lines of transcripts, or plain `user: …` text; - reads standard input",
@@ -201,7 +194,6 @@ PREVIEW = (
     Command(
         "preview",
         "Show what would be learnt from a conversation; store nothing.",
-        None,
         Argument("file", "as for submit; - reads standard input", "FILE"),
         *DEFAULTS,
         Argument("--line", "line of the conversation, in a file with several", "N", type=natural),

@@ -29,7 +29,7 @@ from hitherto_client.console.pages import (
 )
 from hitherto_client.console.protection import protected
 from hitherto_client.console.rendering import STATIC, render
-from hitherto_client.console.sessions import ConsoleSessions, SignInForms
+from hitherto_client.console.sessions import ConsoleSessions
 from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.console.visits import base_of
 from hitherto_client.web_server import MOST_REQUEST_BYTES
@@ -84,7 +84,6 @@ def make_app(target: ConsoleTarget, hosts: Iterable[str], sessions: Path | None 
     )
     app.state.target = target
     app.state.sessions = ConsoleSessions(target, sessions)
-    app.state.sign_in_forms = SignInForms(app.state.sessions.directory)
     # Around everything, so that pages about faults of the console are protected too.
     return protected(app, hosts)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from hitherto_client.console.rendering import written
+from hitherto_client.console.rendering import thousands, written
 from hitherto_client.results import Usage, UsageRow
 
 _MOST_DAYS = 92
@@ -61,7 +61,7 @@ class Charts:
 
 
 def _count(value: float) -> str:
-    return f"{round(value):,}".replace(",", "\u202f")
+    return thousands(round(value))
 
 
 def _dollars(value: float) -> str:

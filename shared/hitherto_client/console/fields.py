@@ -117,11 +117,7 @@ class Fields:
 
 
 async def read_form(request: Request) -> Fields:
-    """The fields of a submitted form.
-
-    Raises:
-        FieldRefused: It is not a form of these pages.
-    """
+    """The fields of a submitted form."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise FieldRefused("Only forms can be sent here.")

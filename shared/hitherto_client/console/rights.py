@@ -20,6 +20,7 @@ from hitherto_client.errors import HithertoCallError
 
 _NOBODY = "nobody (asked by the console)"
 """A user that does not exist; always the same, so that the audit log counts it in one line."""
+_CANNOT_READ = "This credential may not read. Use one with the scope read."
 
 
 class SignInRefused(Exception):
@@ -57,7 +58,7 @@ async def find_rights(client: AsyncHitherto, person: str = "", token: str = "") 
     """
     refusal = await _refusal(client.find_entities(_NOBODY, limit=1))
     if refusal == "SCOPE_MISSING":
-        raise SignInRefused("This credential may not read. Use one with the scope read.")
+        raise SignInRefused(_CANNOT_READ)
     everybody = not refusal
     whose = "" if everybody else await _person(client, person, token)
     subject = whose or _NOBODY
@@ -87,11 +88,11 @@ async def _person(client: AsyncHitherto, named: str, token: str) -> str:
         if error.code is not grpc.StatusCode.PERMISSION_DENIED:
             raise
         if error.reason == "SCOPE_MISSING":
-            raise SignInRefused(
-                "This credential may not read. Use one with the scope read."
-            ) from None
+            raise SignInRefused(_CANNOT_READ) from None
         return ""
-    person = named or _text(claims_of(token), "sub") or (jobs[0].user_id if jobs else "")
+    subject = claims_of(token).get("sub")
+    person = named or (subject if isinstance(subject, str) else "")
+    person = person or (jobs[0].user_id if jobs else "")
     if not person:
         raise SignInRefused(
             "This key belongs to one person. Fill in that person's user id below the credential."
@@ -109,11 +110,6 @@ def claims_of(token: str) -> dict[str, Any]:
     except (IndexError, ValueError, RecursionError):
         return {}
     return claims if isinstance(claims, dict) else {}
-
-
-def _text(claims: dict[str, Any], name: str) -> str:
-    value = claims.get(name)
-    return value if isinstance(value, str) else ""
 
 
 async def _holds(call: Awaitable[Any], missing: str = "SCOPE_MISSING") -> bool:

@@ -260,12 +260,15 @@ class ConsoleSessions:
         self._own = None if directory else tempfile.TemporaryDirectory(prefix="hitherto-console-")
         self.directory = directory or Path(self._own.name if self._own else "")
         make_private(self.directory)
-        self._files = SessionFiles(
-            self.directory, target.identity(), load_secret(self.directory / _KEY)
-        )
+        self._key = load_secret(self.directory / _KEY)
+        self._files = SessionFiles(self.directory, target.identity(), self._key)
         self._clients: dict[str, AsyncHitherto] = {}
         """By the names of their sessions; every process makes its own."""
         self._people: dict[str, dict[str, PersonState]] = {}
+
+    def sign_in_token(self, browser: str) -> str:
+        """What the sign-in form repeats for the browser with this cookie, which has no session."""
+        return hmac.new(self._key, browser.encode(), hashlib.sha256).hexdigest()
 
     async def begin(self, credential: str, client: AsyncHitherto, rights: Rights) -> ConsoleSession:
         """A new session, with a new id."""
@@ -355,14 +358,3 @@ def owner_of(credential: str) -> str:
     if "sub" in claims:
         return json.dumps([claims.get("iss"), claims["sub"]], sort_keys=True)
     return credential
-
-
-class SignInForms:
-    """Ties the sign-in form to the browser that asked for it, which has no session yet."""
-
-    def __init__(self, directory: Path) -> None:
-        self._key = load_secret(directory / _KEY)
-
-    def token(self, browser: str) -> str:
-        """What the form repeats for the browser with this cookie."""
-        return hmac.new(self._key, browser.encode(), hashlib.sha256).hexdigest()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hitherto_client._async.client import AsyncHitherto
-from hitherto_client.console.rights import Rights, SignInRefused
+from hitherto_client.console.rights import SignInRefused
 from hitherto_client.target import find_endpoints
 
 
@@ -47,7 +47,3 @@ class ConsoleTarget:
         return AsyncHitherto(
             self.retrieval, self.extraction, api_key=credential, timeout=self.timeout
         )
-
-    def bound(self, rights: Rights) -> Rights:
-        """The rights, for the one person that is shown."""
-        return replace(rights, person=self.user, everybody=False)

@@ -56,11 +56,7 @@ class DoorChannels:
 
     @contextmanager
     def stream(self) -> Iterator[Callable[[], None]]:
-        """Around a stream; what it yields ends the stream's place before that.
-
-        Raises:
-            ConnectError: Too many are open.
-        """
+        """Around a stream; what it yields ends the stream's place before that."""
         if self._streams >= MAX_STREAMS:
             raise refusal(
                 "resource_exhausted",
@@ -91,23 +87,15 @@ class DoorChannels:
 
 
 def _stub(channel: grpc.aio.Channel, method: DoorMethod) -> Any:
-    if method.takes_stream and method.gives_stream:
-        return channel.stream_stream(method.path)
-    if method.takes_stream:
-        return channel.stream_unary(method.path)
-    if method.gives_stream:
-        return channel.unary_stream(method.path)
-    return channel.unary_unary(method.path)
+    kinds = ("unary", "stream")
+    kind = f"{kinds[method.takes_stream]}_{kinds[method.gives_stream]}"
+    return getattr(channel, kind)(method.path)
 
 
 class Watched:
     """Around a call whose request has been read: it ends when its client closes the connection.
 
     It also turns the errors of gRPC into those of the protocol.
-
-    Raises:
-        ClientGone: The client has left.
-        ConnectError: The call failed.
     """
 
     __slots__ = ("_call", "_gone", "_method", "_receive", "_task", "_timer")

@@ -36,11 +36,7 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 def read_request(kind: Any, body: bytes) -> Any:
-    """The request in a body.
-
-    Raises:
-        ConnectError: It is no such request.
-    """
+    """The request in a body."""
     _check_elements(body)
     given = _parsed(body)
     if not isinstance(given, dict):
@@ -187,11 +183,7 @@ class Codec:
     """As in `application/NAME`."""
 
     async def request(self, method: DoorMethod, data: bytes) -> bytes:
-        """A request in its binary form.
-
-        Raises:
-            ConnectError: It is no such request.
-        """
+        """A request in its binary form."""
         return data
 
     async def reply(self, method: DoorMethod, data: bytes) -> bytes:

@@ -115,7 +115,6 @@ def refusal(
     metadata: Mapping[str, str] | None = None,
     *,
     retry_after: int | None = None,
-    headers: Mapping[str, str] | None = None,
 ) -> ConnectError:
     """An error of the door's own, with the details that the services would give.
 
@@ -127,7 +126,7 @@ def refusal(
         delay = DETAILS["google.rpc.RetryInfo"]()
         delay.retry_delay.seconds = retry_after
         details.append(ErrorDetail("google.rpc.RetryInfo", delay.SerializeToString()))
-    return ConnectError(code, message, details, headers=headers)
+    return ConnectError(code, message, details)
 
 
 def invalid(violations: Sequence[Violation], reason: str = "INVALID_FIELD") -> ConnectError:

@@ -55,11 +55,7 @@ class StreamReply:
         await self._send(start)
 
     async def message(self, data: bytes) -> None:
-        """Send a message.
-
-        Raises:
-            ClientGone: The client reads nothing.
-        """
+        """Send a message."""
         await self._envelope(0, data)
 
     async def end(self, error: ConnectError | None, metadata: Any = ()) -> None:
@@ -102,12 +98,7 @@ def _takes_one(got: str) -> ConnectError:
 async def messages_in(
     receive: Receive, encoding: str, share: incoming.Share
 ) -> AsyncIterator[bytes]:
-    """The messages in the envelopes of a body, as they arrive.
-
-    Raises:
-        ClientGone: The client has left.
-        ConnectError: The body does not consist of envelopes, or one is too large.
-    """
+    """The messages in the envelopes of a body, as they arrive."""
     waiting = bytearray()
     async for chunk in incoming.chunks(receive):
         share.grow(len(chunk))

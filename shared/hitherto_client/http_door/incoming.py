@@ -50,9 +50,6 @@ def metadata(headers: Headers, named: str) -> list[tuple[str, str]]:
     """What goes with the call over gRPC.
 
     `named` is the request id in force.
-
-    Raises:
-        ConnectError: A header has characters that metadata cannot have.
     """
     found = [(REQUEST_ID, named)]
     for name in FORWARDED:
@@ -65,11 +62,7 @@ def metadata(headers: Headers, named: str) -> list[tuple[str, str]]:
 
 
 def timeout(headers: Headers, default: float | None) -> float | None:
-    """Seconds that the call may take; None for no limit.
-
-    Raises:
-        ConnectError: `Connect-Timeout-Ms` is no such number.
-    """
+    """Seconds that the call may take; None for no limit."""
     given = headers.get("connect-timeout-ms")
     if given is None:
         return default
@@ -81,21 +74,13 @@ def timeout(headers: Headers, default: float | None) -> float | None:
 
 
 def check_version(given: str | None, expected: str, name: str) -> None:
-    """Refuse a version of the protocol that is not spoken here; a missing one is the newest.
-
-    Raises:
-        ConnectError: It is another one.
-    """
+    """Refuse a version of the protocol that is not spoken here; a missing one is the newest."""
     if given is not None and given != expected:
         raise invalid([Violation(name, f"should be {expected}, and is {given[:50]}")])
 
 
 def check_encoding(given: str) -> str:
-    """The encoding of a body.
-
-    Raises:
-        ConnectError: It is not known here.
-    """
+    """The encoding of a body."""
     if given in {"", IDENTITY}:
         return IDENTITY
     if given == GZIP:
@@ -108,11 +93,7 @@ def check_encoding(given: str) -> str:
 
 
 def unpacked(data: bytes, encoding: str, share: Share) -> bytes:
-    """A message without its encoding; what it grows to is held by `share`.
-
-    Raises:
-        ConnectError: It is too large, or was not encoded like that, or there is no room for it.
-    """
+    """A message without its encoding; what it grows to is held by `share`."""
     if encoding == IDENTITY or not data:
         return data
     unpacker = zlib.decompressobj(_GZIP_WINDOW)
@@ -182,11 +163,7 @@ class Share:
         self.held = 0
 
     def grow(self, size: int) -> None:
-        """Hold that much more.
-
-        Raises:
-            ConnectError: There is no room for it.
-        """
+        """Hold that much more."""
         held, room = self.held + size, self._room
         beginning = min(held, _BEGINNING) - min(self.held, _BEGINNING)
         rest = size - beginning
@@ -214,11 +191,7 @@ class Share:
 
 
 async def chunks(receive: Receive) -> AsyncIterator[bytes]:
-    """The body of a request as it arrives.
-
-    Raises:
-        ClientGone: The connection was closed before its end.
-    """
+    """The body of a request as it arrives."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -229,12 +202,7 @@ async def chunks(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def whole_body(receive: Receive, share: Share) -> bytes:
-    """The body of a request.
-
-    Raises:
-        ClientGone: The connection was closed before its end.
-        ConnectError: It is too large.
-    """
+    """The body of a request."""
     parts: list[bytes] = []
     size = 0
     async for chunk in chunks(receive):

@@ -48,12 +48,7 @@ class RpcCall:
         }
 
     async def unary(self, data: bytes) -> Response:
-        """The reply to a request that has been read.
-
-        Raises:
-            ClientGone: The client has left.
-            ConnectError: The call failed.
-        """
+        """The reply to a request that has been read."""
         request = await self.codec.request(self.method, data)
         call = self.channels.call(self.method)(request, **self._options())
         async with Watched(call, self.method, self.receive):
@@ -72,11 +67,7 @@ class RpcCall:
         return response
 
     async def stream(self, reply: StreamReply, share: incoming.Share) -> None:
-        """Make a call and send its replies and its end.
-
-        Raises:
-            ClientGone: The client has left.
-        """
+        """Make a call and send its replies and its end."""
         call: Any = None
         try:
             _check_version(self.headers)
@@ -145,12 +136,7 @@ def add_metadata(headers: MutableHeaders, leading: Any, trailing: Any) -> None:
 
 
 async def posted(receive: Receive, headers: Headers, share: incoming.Share) -> bytes:
-    """The request of a POST.
-
-    Raises:
-        ClientGone: The client has left.
-        ConnectError: It cannot be read.
-    """
+    """The request of a POST."""
     _check_version(headers)
     encoding = incoming.check_encoding(headers.get("content-encoding", ""))
     body = await incoming.whole_body(receive, share)
@@ -160,11 +146,7 @@ async def posted(receive: Receive, headers: Headers, share: incoming.Share) -> b
 def asked_for(
     scope: Scope, codecs: Mapping[str, Codec], share: incoming.Share
 ) -> tuple[Codec, bytes]:
-    """The form and the request of a GET, which are in its query.
-
-    Raises:
-        ConnectError: They cannot be read.
-    """
+    """The form and the request of a GET, which are in its query."""
     text = scope["query_string"].decode("latin-1")
     try:
         given = parse_qs(text, keep_blank_values=True, strict_parsing=False, errors="strict")

@@ -2,7 +2,7 @@
 
 A reader yields plain dicts: a transcript has `messages`, a memory has `content`. Ids and times are
 those of the export, so that importing twice changes nothing, and `metadata.imported_from` names the
-source.
+source. What is no such export, or can be read in two ways, raises ExportUnreadable.
 """
 
 from hitherto_client.importers.formats import FORMATS, ImportFormat, read_export

@@ -15,8 +15,6 @@ from hitherto_client.importers.values import (
     text_of,
 )
 
-CHATGPT_FILES = ("conversations",)
-CLAUDE_FILES = ("conversations",)
 _TIME = "create_time"
 _CLAUDE_ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 

@@ -49,14 +49,14 @@ class ImportFormat:
 FORMATS: Mapping[str, ImportFormat] = {
     "chatgpt": ImportFormat(
         "ChatGPT: Settings, Data controls, Export data (zip)",
-        chats.CHATGPT_FILES,
+        ("conversations",),
         chats.chatgpt,
         ("transcripts",),
         ("conversations",),
     ),
     "claude": ImportFormat(
         "Claude: Settings, Privacy, Export data (zip)",
-        chats.CLAUDE_FILES,
+        ("conversations",),
         chats.claude,
         ("transcripts",),
         ("conversations",),
@@ -118,9 +118,6 @@ def read_export(
 
     With WhatsApp, `zone` is the time zone of the phone, and `dates` says which part of a date comes
     first. `undated` is the time of what has none.
-
-    Raises:
-        ExportUnreadable: It is not such an export.
     """
     records = _records(name, path, report, me, zone, dates)
     time = "" if undated is None else moment(undated.isoformat())
@@ -180,12 +177,7 @@ def _records(
 
 
 def _check_people(name: str, path: Path, me: str) -> None:
-    """Refuse, before any of it is imported, what is not known to be of one person.
-
-    Raises:
-        ExportUnreadable: It names several people and `me` does not say which, or nobody of the name
-            `me`.
-    """
+    """Refuse, before any of it is imported, what names several people, or nobody called `me`."""
     wanted = FORMATS[name]
     if wanted.names is None or not (me or wanted.one_person):
         return
@@ -209,9 +201,6 @@ def _check_form(name: str, path: Path) -> None:
 
     They have a text that the format finds, and times that it does not. They are of the other one if
     that finds the times, and more of what each of them holds.
-
-    Raises:
-        ExportUnreadable: They are of another product.
     """
     wanted = FORMATS[name]
     if wanted.convert is None or "memories" not in wanted.kinds:

@@ -59,9 +59,6 @@ def texts(
 
     `members` are how the names of the wanted files begin in an archive or folder, or choose the
     wanted ones of its names.
-
-    Raises:
-        ExportUnreadable: None of the wanted files is there.
     """
     with ExitStack() as until_the_end:
         if path.is_file() and zipfile.is_zipfile(path):
@@ -132,11 +129,7 @@ class _TextPieces:
         self._stream.close()
 
     def read(self, characters: int) -> str:
-        """The next piece; empty at the end.
-
-        Raises:
-            ExportUnreadable: It is not UTF-8, or cannot be unpacked.
-        """
+        """The next piece; empty at the end."""
         with _unpacking():
             data = self._stream.read(characters)
         self._read += len(data)
@@ -156,9 +149,6 @@ def json_values(text: IO[str]) -> Iterator[Any]:
     """The items of a JSON list, the values of JSON lines, or one JSON value.
 
     Holds one value at a time, however long the file is.
-
-    Raises:
-        ExportUnreadable: It is no JSON, or ends in the middle of a value.
     """
     decoder = json.JSONDecoder()
     held = text.read(_PIECE_CHARACTERS).lstrip("\ufeff").lstrip(_SPACE)

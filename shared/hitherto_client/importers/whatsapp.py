@@ -65,9 +65,6 @@ class WhatsAppChat:
         of who wrote them.
 
         `report` receives the number of lines that are nobody's words.
-
-        Raises:
-            ExportUnreadable: It is no such chat, or its dates or times can be read in two ways.
         """
         lines = list(_entries(_lines(text), report))
         if not lines:

@@ -56,11 +56,7 @@ class Stamp:
     unknown: str
 
     def at(self, order: DateOrder, zone: tzinfo) -> datetime | None:
-        """The moment; None if there is no such day or time.
-
-        Raises:
-            ExportUnreadable: The years are those of a calendar that is not known here.
-        """
+        """The moment; None if there is no such day or time."""
         a, b, c = self.date
         year, month, day = {"year": (a, b, c), "day": (c, b, a), "month": (c, a, b)}[order]
         if year < 100:
@@ -144,11 +140,7 @@ def _stamp(head: str) -> Stamp | None:
 
 
 def order_of(stamps: Iterable[Stamp]) -> DateOrder:
-    """Which part of these dates comes first, as the dates themselves show.
-
-    Raises:
-        ExportUnreadable: They can be read in two ways.
-    """
+    """Which part of these dates comes first, as the dates themselves show."""
     dates = [stamp.date for stamp in stamps]
     first, second = max(date[0] for date in dates), max(date[1] for date in dates)
     if first > 31:
@@ -164,12 +156,7 @@ def order_of(stamps: Iterable[Stamp]) -> DateOrder:
 
 
 def check_clock(stamps: Iterable[Stamp]) -> None:
-    """Make sure that the times can be read.
-
-    Raises:
-        ExportUnreadable: The hours go to twelve, and of a word beside them it is not known which
-            half of the day it is.
-    """
+    """Refuse times whose hours go to twelve with a word that may name either half of the day."""
     seen = list(stamps)
     unknown = sorted({stamp.unknown for stamp in seen if stamp.unknown and not stamp.half})
     if unknown and all(1 <= stamp.clock[0] <= 12 for stamp in seen):

@@ -131,11 +131,7 @@ class HithertoHistoryProvider(HistoryProvider):
         self._user = user
 
     async def before_run(self, *, session: AgentSession, state: dict[str, Any], **run: Any) -> None:
-        """Load the history.
-
-        Raises:
-            HithertoCallError: It could not be read.
-        """
+        """Load the history."""
         state["user"] = _user_of(self._user, session)
         await super().before_run(session=session, state=state, **run)
 

@@ -36,7 +36,7 @@ class HithertoSession:
     What the user and the agent say can be searched and is learnt from; calls of tools and their
     results are in the history only. A conversation that began in another way goes on here. What is
     known from other conversations is not part of a session: `remembering` with `keep=False` gives
-    it to the model.
+    it to the model. What fails raises HithertoCallError.
     """
 
     session_settings: SessionSettings | None
@@ -63,11 +63,7 @@ class HithertoSession:
         self._user = user
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The last `limit` items, or all of them, the oldest first.
-
-        Raises:
-            HithertoCallError: They could not be read.
-        """
+        """The last `limit` items, or all of them, the oldest first."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         found: list[TResponseInputItem] = []
@@ -96,9 +92,6 @@ class HithertoSession:
         """Take the last item out of the session, which of several callers only one gets.
 
         What was said in it stays in the conversation and may be learnt from.
-
-        Raises:
-            HithertoCallError: It could not be removed.
         """
         reader = ItemReader(_KIND)
         async for item in self._items(reader):
@@ -113,11 +106,7 @@ class HithertoSession:
         return None
 
     async def clear_session(self) -> None:
-        """Delete the conversation with its messages and summary; what was learnt stays.
-
-        Raises:
-            HithertoCallError: It could not be deleted.
-        """
+        """Delete the conversation with its messages and summary; what was learnt stays."""
         with if_there():
             await self._memory.delete_conversation(self._user, self.session_id)
 

@@ -251,11 +251,7 @@ class RecordMemories:
             self.drop(memory, {record.id})
 
     def drop(self, memory: Memory, ids: Iterable[str]) -> None:
-        """Take records out of a memory, and forget it if it then holds none.
-
-        Raises:
-            HithertoCallError: A call failed.
-        """
+        """Take records out of a memory, and forget it if it then holds none."""
         gone = set(ids)
         left = self._hold(memory, lambda held: [each for each in held if each.id not in gone])
         if not records_of(left) and left.origin == self.origin:

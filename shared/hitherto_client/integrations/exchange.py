@@ -47,12 +47,12 @@ def storable(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def pieces(text: str, most: int = MOST_BYTES) -> Iterator[str]:
-    """The storable text in pieces of at most `most` bytes; none of them is blank."""
+def pieces(text: str) -> Iterator[str]:
+    """The storable text in pieces of at most `MOST_BYTES`; none of them is blank."""
     raw = storable(text).encode()
     start = 0
     while start < len(raw):
-        end = min(start + most, len(raw))
+        end = min(start + MOST_BYTES, len(raw))
         while end < len(raw) and raw[end] & 0xC0 == 0x80:
             end -= 1
         piece = raw[start:end].decode()
@@ -121,15 +121,12 @@ class Utterance:
 
 
 class ModelExchange:
-    """The end of a request's history: everything after the last reply of the assistant."""
+    """The end of a request's history: everything after the last reply of the assistant.
+
+    `history` is without instructions, and `thread` what it continues and the request only names.
+    """
 
     def __init__(self, history: Iterable[Utterance], *, thread: str = "") -> None:
-        """Read a request.
-
-        Args:
-            history: Its messages, without instructions.
-            thread: What the history continues that the request only names.
-        """
         self._digest = hashlib.sha256(thread.encode("utf-8", "replace"))
         self._said: list[MessageInput] = []
         self.question = ""
@@ -146,9 +143,7 @@ class ModelExchange:
     def ended(self, reply: Iterable[Utterance], *, complete: bool = True) -> list[MessageInput]:
         """What is new in the conversation: the end of the history, and the reply to it.
 
-        Args:
-            reply: What the model said.
-            complete: False if the reply broke off, which is noted in its metadata.
+        That the reply broke off, so that it is not `complete`, is noted in its metadata.
         """
         said = list(self._said)
         for utterance in reply:

@@ -39,9 +39,6 @@ def find(memory: Hitherto, user: str, query: str, *, limit: int, timeout: float)
 
     It is what a block of memory would tell: nothing that was forgotten, that asks to ignore
     instructions, or that is not about the question. Without a question, memories by importance.
-
-    Raises:
-        HithertoCallError: It could not be read.
     """
     question = storable(query[:MOST_QUESTION])
     asks = bool(question.strip())

@@ -47,7 +47,8 @@ class HithertoMemoryService(BaseMemoryService):
 
     What the user and the agents say is kept in a conversation that has the session's id, each
     event once, however often it is added. Calls of tools, their results and thoughts are not kept.
-    If the user has switched memory off, nothing is kept or found.
+    If the user has switched memory off, nothing is kept or found. A call that fails raises
+    HithertoCallError.
     """
 
     def __init__(
@@ -74,11 +75,7 @@ class HithertoMemoryService(BaseMemoryService):
         self._timeout = timeout
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Add what was said in a session; what was added before is skipped.
-
-        Raises:
-            HithertoCallError: It could not be added.
-        """
+        """Add what was said in a session; what was added before is skipped."""
         user = self._user(session.app_name, session.user_id)
         await asyncio.to_thread(self._add, user, session.id, session.events, {})
 
@@ -93,15 +90,7 @@ class HithertoMemoryService(BaseMemoryService):
     ) -> None:
         """Add what was said in some events; what was added before is skipped.
 
-        Args:
-            app_name: The app.
-            user_id: Its id for the user.
-            events: The events.
-            session_id: The session that they are part of.
-            custom_metadata: JSON that is kept with each message.
-
-        Raises:
-            HithertoCallError: They could not be added.
+        `custom_metadata` is JSON that is kept with each message.
         """
         user, metadata = self._user(app_name, user_id), dict(custom_metadata or {})
         await asyncio.to_thread(self._add, user, session_id or _NO_SESSION, events, metadata)
@@ -117,13 +106,8 @@ class HithertoMemoryService(BaseMemoryService):
         """Save statements at once.
 
         Those of the author `user` count as the user's, all others as the assistant's: these never
-        displace what the user said.
-
-        Args:
-            app_name: The app.
-            user_id: Its id for the user.
-            memories: The statements; their ids are not kept.
-            custom_metadata: JSON that is kept with each memory, besides its own.
+        displace what the user said. Their ids are not kept. `custom_metadata` is JSON that is kept
+        with each memory, besides its own.
 
         Raises:
             ValueError: A timestamp is not in ISO 8601.
@@ -137,11 +121,7 @@ class HithertoMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """What is known that matters for a question, best first, from all sessions.
-
-        Raises:
-            HithertoCallError: It could not be read.
-        """
+        """What is known that matters for a question, best first, from all sessions."""
         found = await asyncio.to_thread(
             find,
             self._memory,

@@ -41,7 +41,8 @@ class HithertoChatMessageHistory(BaseChatMessageHistory):
 
     What the person and the model say can be searched and is learnt from; system messages and
     results of tools are in the history only. A conversation that began in another way goes on here.
-    The asynchronous methods work in threads, as the base class does.
+    The asynchronous methods work in threads, as the base class does. What fails raises
+    HithertoCallError.
     """
 
     def __init__(
@@ -64,11 +65,7 @@ class HithertoChatMessageHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        """The messages, the oldest first.
-
-        Raises:
-            HithertoCallError: They could not be read.
-        """
+        """The messages, the oldest first."""
         reader = ItemReader(_KIND)
         found: list[BaseMessage] = []
         for message in self._memory.messages(self._user, self._conversation):
@@ -106,11 +103,7 @@ class HithertoChatMessageHistory(BaseChatMessageHistory):
             check_kept(added.job)
 
     def clear(self) -> None:
-        """Delete the conversation with its messages and summary; what was learnt stays.
-
-        Raises:
-            HithertoCallError: It could not be deleted.
-        """
+        """Delete the conversation with its messages and summary; what was learnt stays."""
         with if_there():
             self._memory.delete_conversation(self._user, self._conversation)
 

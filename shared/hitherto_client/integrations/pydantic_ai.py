@@ -242,9 +242,6 @@ class HithertoHistory:
         Args:
             limit: How many of the last messages. There are fewer where these would not begin with
                 words of the user. Unset: all.
-
-        Raises:
-            HithertoCallError: They could not be read.
         """
         return await asyncio.to_thread(self._read, limit)
 

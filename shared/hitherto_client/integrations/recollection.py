@@ -59,13 +59,9 @@ class WaitingMessages:
             )
 
     def take(self, chat: Chat, until: float) -> dict[str, Any] | None:
-        """The arguments of the next `add`; None if there is none, or no time for it.
+        """The arguments of the next `add`; None if there is none, or no time `until` then.
 
-        What waits elsewhere follows what was said in `chat`.
-
-        Args:
-            chat: Where somebody speaks now.
-            until: When to stop, by `time.monotonic`.
+        What waits elsewhere follows what was said in `chat`. Times are those of `time.monotonic`.
         """
         left = until - time.monotonic()
         with self._lock:
@@ -132,15 +128,13 @@ def _refused(error: Exception) -> set[int]:
 
 
 class _Bounded:
-    """What both kinds share: the bounds of each call, and what could not be added yet."""
+    """What both kinds share: the bounds of each call, and what could not be added yet.
+
+    `timeout` are the seconds to wait for memory at most, each time; `max_tokens` is the budget of a
+    block, unset: the service's.
+    """
 
     def __init__(self, *, timeout: float, max_tokens: int | None) -> None:
-        """Set the bounds.
-
-        Args:
-            timeout: Seconds to wait for memory at most, each time.
-            max_tokens: The budget of a block. Unset: the service's.
-        """
         self._timeout = timeout
         self._max_tokens = max_tokens
         self._waiting = WaitingMessages()
@@ -164,7 +158,6 @@ class Recollection(_Bounded):
     """The memory of an assistant whose calls block. Thread-safe."""
 
     def __init__(self, memory: Hitherto, *, timeout: float, max_tokens: int | None) -> None:
-        """Use a client's memory; the other arguments are bounds."""
         super().__init__(timeout=timeout, max_tokens=max_tokens)
         self._memory = memory
 
@@ -190,7 +183,6 @@ class AsyncRecollection(_Bounded):
     """The memory of an asynchronous assistant."""
 
     def __init__(self, memory: AsyncHitherto, *, timeout: float, max_tokens: int | None) -> None:
-        """Use a client's memory; the other arguments are bounds."""
         super().__init__(timeout=timeout, max_tokens=max_tokens)
         self._memory = memory
         self._tasks: set[asyncio.Task[None]] = set()

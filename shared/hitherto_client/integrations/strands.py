@@ -56,7 +56,8 @@ class HithertoMemoryStore(MemoryStore):
 
     What the user and the agent say is added to the conversation after each run, once. The services
     learn from it; no model of yours is called. If memory fails, the run goes on without it and a
-    warning is logged; what could not be added is added after another run with this store.
+    warning is logged; what could not be added is added after another run with this store. `search`
+    and `add` raise HithertoCallError if they fail.
     """
 
     def __init__(
@@ -106,20 +107,12 @@ class HithertoMemoryStore(MemoryStore):
         """Makes ids of messages unique, whose numbers begin anew in every process."""
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """What is known that matters for a question, best first, with days and speakers.
-
-        Raises:
-            HithertoCallError: It could not be read.
-        """
+        """What is known that matters for a question, best first, with days and speakers."""
         limit = (options or {}).get("max_search_results") or self.max_search_results or _RESULTS
         return await asyncio.to_thread(self._search, query, limit)
 
     async def add(self, content: str, metadata: dict[str, Any] | None = None) -> str:
-        """Save one statement; returns the id of its memory, which may have been known before.
-
-        Raises:
-            HithertoCallError: It could not be saved.
-        """
+        """Save one statement; returns the id of its memory, which may have been known before."""
         return await asyncio.to_thread(self._save, content, metadata)
 
     async def add_messages(

@@ -8,15 +8,17 @@ its earlier wording; a line that is gone forgets it, and RestoreMemory brings it
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.results.conversations import Document
 from hitherto_client.results.memories import Memory, Profile
+from hitherto_client.wire import put
 from hitherto_client.words import MemoryType, Origin
 
 SOURCE_TYPE = "memory-file"
@@ -38,26 +40,30 @@ class FilesOwner:
     origin: Origin
 
 
-class MemoryFile(Protocol):
+class MemoryFile(ABC):
     """A file of the tree."""
 
     @property
+    @abstractmethod
     def text(self) -> str:
         """What stands in it."""
+
+    @abstractmethod
+    def rewrite(self, text: str) -> None:
+        """Make what stands in it this text."""
 
     @property
     def size(self) -> int:
         """The size of its text, in bytes of UTF-8."""
-
-    def rewrite(self, text: str) -> None:
-        """Make what stands in it this text."""
+        return len(self.text.encode())
 
     def delete(self) -> None:
         """Remove what stands in it."""
+        self.rewrite("")
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryList:
+class MemoryList(MemoryFile):
     """Memories of one type, one a line, the oldest first."""
 
     owner: FilesOwner
@@ -68,11 +74,6 @@ class MemoryList:
     def text(self) -> str:
         """One line for each memory."""
         return "".join(f"- {_one_line(memory.content)}\n" for memory in self.memories)
-
-    @property
-    def size(self) -> int:
-        """The size of the lines, in bytes."""
-        return len(self.text.encode())
 
     def rewrite(self, text: str) -> None:
         """Correct, forget and save memories so that they say this text.
@@ -100,13 +101,9 @@ class MemoryList:
         for memory in forgotten:
             client.forget_memory(user, memory.id, reason=_REASON)
 
-    def delete(self) -> None:
-        """Forget all of them."""
-        self.rewrite("")
-
 
 @dataclass(frozen=True, slots=True)
-class ProfileFile:
+class ProfileFile(MemoryFile):
     """The profile: a line `path: value` for each value, and for each item of a list."""
 
     owner: FilesOwner
@@ -117,24 +114,15 @@ class ProfileFile:
         """The lines, by path."""
         return "".join(f"{path}: {_shown(value)}\n" for path, value in self._lines())
 
-    @property
-    def size(self) -> int:
-        """The size of the lines, in bytes."""
-        return len(self.text.encode())
-
     def rewrite(self, text: str) -> None:
-        """Set and clear values so that the profile says this text; its history keeps the others.
-
-        Raises:
-            MemoryFileError: A line is not `path: value`, or its path is none of a profile.
-        """
+        """Set and clear values so that the profile says this text; its history keeps the others."""
         said = self._read(text)
         known = {path: _values(held) for path, held in self._held().items()}
         changed = {path: values for path, values in said.items() if known.get(path) != values}
         arguments: dict[str, Any] = {}
         for path, values in changed.items():
             listed = len(values) > 1 or isinstance(self._held().get(path), list)
-            _put(arguments, path.split("."), values if listed else values[0])
+            put(arguments, path.split("."), values if listed else values[0])
         gone = [path for path in known if path not in said]
         if not arguments and not gone:
             return
@@ -144,10 +132,6 @@ class ProfileFile:
             clear=gone,
             version=self.profile.version if self.profile else 0,
         )
-
-    def delete(self) -> None:
-        """Clear every value that the file shows."""
-        self.rewrite("")
 
     def _held(self) -> dict[str, Any]:
         if self.profile is None:
@@ -187,7 +171,7 @@ _FIELDS = _NESTED | {"summary", "current_projects", "frequent_intents"}
 
 
 @dataclass(frozen=True, slots=True)
-class FreeFile:
+class FreeFile(MemoryFile):
     """A file that the agent made: a document, which searches and contexts find."""
 
     owner: FilesOwner
@@ -265,12 +249,6 @@ def _shown(value: Any) -> str:
     return _one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _put(arguments: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    for key in path[:-1]:
-        arguments = arguments.setdefault(key, {})
-    arguments[path[-1]] = value
-
-
 ROOT = "/memories"
 PROFILE = f"{ROOT}/profile.md"
 _NAMES: dict[MemoryType, str] = {
@@ -294,11 +272,7 @@ _MOST_MEMORIES = 2_000
 
 
 def checked_path(path: str) -> str:
-    """A path in the form in which files are found.
-
-    Raises:
-        MemoryFileError: It does not lie within the folder.
-    """
+    """A path in the form in which files are found."""
     parts = path.rstrip("/").split("/")
     if f"/{'/'.join(parts[1:2])}" != ROOT or parts[0] or not all(parts[1:]):
         raise MemoryFileError(f"Path must start with {ROOT}, got: {path}")

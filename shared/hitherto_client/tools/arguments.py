@@ -27,11 +27,7 @@ class ToolArgumentError(ValueError):
 
 
 def read_arguments(given: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Arguments as model APIs give them: JSON text, an object, or nothing.
-
-    Raises:
-        ToolArgumentError: The text is not a JSON object.
-    """
+    """Arguments as model APIs give them: JSON text, an object, or nothing."""
     if given is None or given == "":
         return {}
     if not isinstance(given, str):
@@ -48,11 +44,7 @@ def read_arguments(given: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def check(schema: Mapping[str, Any], value: Any, path: str = "") -> None:
-    """Check a value against the part of JSON Schema that the tools use.
-
-    Raises:
-        ToolArgumentError: It does not fit.
-    """
+    """Check a value against the part of JSON Schema that the tools use."""
     where = path or "the arguments"
     kind = schema["type"]
     fits = isinstance(value, _TYPES[kind])
@@ -103,11 +95,7 @@ def _check_text(schema: Mapping[str, Any], value: str, where: str) -> None:
 
 
 def moment(value: str, where: str) -> datetime:
-    """When a day of the user begins, or a time.
-
-    Raises:
-        ToolArgumentError: It is neither.
-    """
+    """When a day of the user begins, or a time."""
     try:
         return first_moment(read_day(value))
     except (ValueError, OverflowError):

@@ -100,8 +100,8 @@ def _count(description: str, default: int, most: int = MOST_RESULTS) -> dict[str
     }
 
 
-def _list(description: str, items: Mapping[str, Any], most: int = 20) -> dict[str, Any]:
-    return {"type": "array", "description": description, "items": items, "maxItems": most}
+def _list(description: str, items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "description": description, "items": items, "maxItems": 20}
 
 
 def _choice(description: str, values: Sequence[str]) -> dict[str, Any]:

@@ -22,8 +22,7 @@ _START_SECONDS = 30.0
 class DemoModelServer:
     """Serves `POST /v1/embeddings` on a free port of this machine, in a thread of its own.
 
-    Args:
-        embedder: What makes the vectors; it is closed with the server.
+    The embedder is closed with the server.
     """
 
     def __init__(self, embedder: Embedder) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from hitherto_client import Hitherto, HithertoCallError
 from hitherto_local.starting import LocalProcess, stop
-from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from hitherto_shared.database.embedded import EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.lifeline import arguments
-from hitherto_shared.processes.held_signals import has_ended, signals_held
+from hitherto_shared.processes.held_signals import signals_held
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 40.0
@@ -44,11 +44,7 @@ class Running:
     def another_reader(self, settings: Mapping[str, str]) -> Iterator[Hitherto]:
         """A second retrieval service on the same data while the two run; leaving ends it.
 
-        Args:
-            settings: What it has beside, or instead of, the environment of the others.
-
-        Raises:
-            ServiceFailed: It does not start, or a call to it failed.
+        Its `settings` come beside, or instead of, the environment of the others.
         """
         services: list[LocalProcess] = []
         try:
@@ -71,12 +67,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]:
-    """Start both services on `data_dir`; leaving ends them and with them their database.
-
-    Raises:
-        ServiceFailed: One of them does not start or does not last, or a call to them failed.
-        EmbeddedPostgresError: There can be no data folder here.
-    """
+    """Start both services on `data_dir`; leaving ends them and with them their database."""
     started = time.monotonic()
     folder = DataFolderLayout.prepare(data_dir).folder
     services: list[LocalProcess] = []
@@ -101,7 +92,7 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
                 lifeline,
             )
         for service in services:
-            if has_ended(service.process):
+            if service.ended:
                 raise ServiceFailed(f"the {service.name} service ended by itself")
     except (ServiceFailed, HithertoCallError, EmbeddedPostgresError, OSError) as error:
         raise ServiceFailed(
@@ -138,7 +129,7 @@ def _await_ready(service: LocalProcess) -> None:
     while not service.port:
         for _ in service.new_lines():
             pass
-        if has_ended(service.process):
+        if service.ended:
             raise ServiceFailed(f"the {service.name} service did not start")
         if time.monotonic() > give_up:
             raise ServiceFailed(
@@ -148,15 +139,12 @@ def _await_ready(service: LocalProcess) -> None:
 
 
 def _end(services: list[LocalProcess], folder: Path) -> None:
-    """End the services; where one had to be killed, end the database in its place."""
+    """End the services, and remove their logs."""
     before = {
         number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        if not stop(services, _STOP_SECONDS):
-            # Whoever holds the database last stops it, and these may have died holding it.
-            with contextlib.suppress(EmbeddedPostgresError, OSError):
-                EmbeddedPostgres.acquire(folder, supervise=False).release()
+        stop(services, _STOP_SECONDS, folder)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

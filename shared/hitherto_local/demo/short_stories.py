@@ -119,11 +119,7 @@ _ROWS = 25
 
 
 def own_transcripts(path: str) -> list[FileTranscript]:
-    """The conversations of a file: JSON lines, or `user: …` text, which is then by `me`.
-
-    Raises:
-        TranscriptError: The file cannot be read as conversations.
-    """
+    """The conversations of a file: JSON lines, or `user: …` text, which is then by `me`."""
     return read_transcripts(path, Defaults(user_id="me"))
 
 
@@ -167,7 +163,7 @@ def tell_own(story: Story) -> None:
     for what, count in totals.items():
         page.item(f"{count} {what}")
     for item in story.work.learnt:
-        if not item.succeeded:
+        if not item.job.succeeded:
             page.item(f"{item.transcript.conversation_id}: {item.job.error}", "red")
     page.say(
         "This run's users are the file's with the mark ~"

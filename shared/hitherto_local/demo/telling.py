@@ -95,7 +95,7 @@ def _run(
         work = learn(services.client, [run.own(item) for item in transcripts], page.console)
         story = Story(page, services, run, work)
         form(story)
-        dead = [item for item in work.learnt if not item.succeeded]
+        dead = [item for item in work.learnt if not item.job.succeeded]
         if dead:
             raise ServiceFailed(
                 f"{len(dead)} of {len(work.learnt)} conversations could not be processed, the "

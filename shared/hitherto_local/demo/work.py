@@ -57,11 +57,6 @@ class ProcessedTranscript:
     job: Job
 
     @property
-    def succeeded(self) -> bool:
-        """True when the conversation was read to its end."""
-        return self.job.succeeded
-
-    @property
     def seconds(self) -> float:
         """How long its last attempt took, without the wait for its turn."""
         began, ended = self.job.started_at, self.job.finished_at
@@ -92,11 +87,7 @@ class SubmissionResult:
 def learn(
     client: Hitherto, transcripts: Sequence[FileTranscript], console: Console
 ) -> SubmissionResult:
-    """Submit the transcripts and wait for their jobs.
-
-    Raises:
-        HithertoCallError: A request was refused, or a job did not end in time.
-    """
+    """Submit the transcripts and wait for their jobs."""
     began = time.monotonic()
     accept: list[float] = []
     learnt: list[ProcessedTranscript] = []

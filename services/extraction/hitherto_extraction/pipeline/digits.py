@@ -19,6 +19,10 @@ from hitherto_shared.text.normalise import normalized
 _RUN = re.compile(r"\d+")
 # In groups of three digits, or as in India, where those before the last have two.
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3}){0,6}[.,'’٬\u00a0\u202f ]\d{3}(?!\d)")
+# A number of a telephone, an account or an order: people group its digits as they like.
+_SPLIT = re.compile(r"(?<!\d)\d+(?:[ \u00a0./()-]{1,2}\d+)+")
+_SPLIT_DIGITS = 5
+"""Minimum digits of such a number."""
 _HAN_NUMERAL = re.compile(r"(?<!\d)\d{0,20}[\u3007\u4e00-\u9fff][\d\u3007\u4e00-\u9fff]*")
 _SCALED = re.compile(r"(?<!\d)(\d{1,20})[.](\d{1,20})([\u4e00-\u9fff])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
@@ -26,9 +30,19 @@ _MYRIAD = 10_000
 _LONGEST = 20
 """Maximum signs of a number that is computed."""
 _DATE = re.compile(r"(?<![\d-])(\d{4})-(\d{2})(?:-(\d{2}))?(?![\d-])")
+_DATE_BY_SIGNS = re.compile(
+    r"(?<![\d./-])(?:(\d{4})[年./](\d{1,2})(?:[月./](\d{1,2})(?!\d))?"
+    r"|(?:(\d{1,2})[./])?(\d{1,2})[./](\d{4})(?![\d./-]))"
+)
+"""A day or month as in 2026年3月15日, 15.03.2026, or 3/2026."""
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
 _COMPUTED = timedelta(days=400)
 """How far from its message a day may lie that a message means without naming it."""
+_DATED = re.compile(
+    r"(?<!\d)(?:(\d{1,2})\D{1,14})?(?:(\d{1,2})\D{1,14})?((?:19|20)\d{2})(?!\d)"
+    r"(?=(?:\D{1,14}(\d{1,2})(?!\d)(?:\D{1,14}(\d{1,2})(?!\d))?)?)"
+)
+"""A year and the numbers beside it, with room for the name of a month between them."""
 _OFFSETS = timedelta(minutes=15)
 """What the offset of every time zone is a multiple of."""
 
@@ -41,17 +55,23 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     """
     text = _ascii(wording)
     known: set[str] = set()
+    dated: list[tuple[str, set[int]]] = []  # Years, and the numbers beside each.
     for source in sources:
         said = _ascii(source)
+        for before, earlier, year, *after in _DATED.findall(said):
+            dated.append((year, {int(each) for each in (before, earlier, *after) if each}))
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
+        known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
         known.update(_of_han(said))
         known.update(str(unicodedata.numeric(each))[2:] for each in _FRACTION.findall(source))
     # Before anything takes the digits of a day apart.
-    text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
+    for form in (_DATE, _DATE_BY_SIGNS):
+        text = form.sub(lambda found: "" if _is_told(found, days, dated) else found[0], text)
     text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
     text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
     text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
+    text = _SPLIT.sub(lambda found: "" if _unsplit(found[0]) in known else found[0], text)
     if days:
         text = _YEAR.sub("", text)
     return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
@@ -136,18 +156,45 @@ def _is_written(signs: str, known: set[str]) -> bool:
     return known.issuperset(_of_han(signs) or {signs})
 
 
+def _unsplit(grouped: str) -> str:
+    """The digits of a number in groups, empty if they are too few to be one number."""
+    run = re.sub(r"\D", "", grouped)
+    return _plain(run) if len(run) >= _SPLIT_DIGITS else ""
+
+
 def _is_known(grouped: str, known: set[str]) -> bool:
     return _plain(re.sub(r"\D", "", grouped)) in known
 
 
-def _is_near(found: re.Match[str], days: Sequence[date]) -> bool:
-    """Whether a day or month lies near one of the messages."""
-    year, month, day = int(found[1]), int(found[2]), int(found[3] or 1)
-    try:
-        meant = date(year, month, day)
-    except ValueError:
-        return False
-    return any(abs(meant - said) <= _COMPUTED for said in days)
+def _is_told(
+    found: re.Match[str], days: Sequence[date], dated: Iterable[tuple[str, set[int]]]
+) -> bool:
+    """Whether a day or month was said, or can be computed from a message.
+
+    It lies near one of the messages; or its year and day stand side by side, with no other number
+    that could be a month: then words name the month, in any language ("March 15, 1990").
+    """
+    for year, month, day in _readings(*found.groups()):
+        try:
+            meant = date(int(year), int(month), int(day or 1))
+        except ValueError:
+            continue
+        own = {int(day)} if day else set()
+        if any(abs(meant - said) <= _COMPUTED for said in days) or any(
+            each == year and own <= beside and not any(0 < other <= 12 for other in beside - own)
+            for each, beside in dated
+        ):
+            return True
+    return False
+
+
+def _readings(
+    year: str, month: str, day: str, first: str = "", second: str = "", last: str = ""
+) -> list[tuple[str, str, str]]:
+    """The years, months and days that the groups of a date may mean: day and month in any order."""
+    if year:
+        return [(year, month, day)]
+    return [(last, second, first), (last, first, second)] if first else [(last, second, "")]
 
 
 def _plain(run: str) -> str:

@@ -14,6 +14,7 @@ from hitherto_client.console.fields import FieldRefused, Fields
 from hitherto_client.console.rendering import plain
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.results import Profile
+from hitherto_client.wire import put
 
 _GROUPS = ("facts", "preferences", "metadata")
 _TEXTS = ("summary", "department", "access_level")
@@ -159,7 +160,7 @@ def _changes(profile: Profile | None, form: Fields) -> tuple[dict[str, Any], lis
         if not given:
             cleared.append(".".join(leaf.path))
         elif (value := leaf.read(given)) != leaf.value:
-            _put(changes, leaf.path, value)
+            put(changes, leaf.path, value)
     _add_new(changes, form)
     return changes, cleared
 
@@ -173,14 +174,7 @@ def _add_new(changes: dict[str, Any], form: Fields) -> None:
         raise FieldRefused("A new fact needs a name and a value.")
     if "." in key or "." in group:
         raise FieldRefused("The name of a fact cannot contain a dot.")
-    _put(changes, ("facts", group or "personal", key), value)
-
-
-def _put(changes: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    into = changes
-    for part in path[:-1]:
-        into = into.setdefault(part, {})
-    into[path[-1]] = value
+    put(changes, ("facts", group or "personal", key), value)
 
 
 ROUTES = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 import grpc
@@ -17,7 +18,7 @@ from hitherto_client.console.fields import FieldRefused, read_address, read_form
 from hitherto_client.console.protection import comes_from_here
 from hitherto_client.console.rendering import render
 from hitherto_client.console.rights import SignInRefused, find_rights
-from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions, SignInForms
+from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions
 from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.console.visits import (
     SIGN_IN,
@@ -61,7 +62,7 @@ async def _show(request: Request) -> Response:
 
 
 async def _sign_in(request: Request) -> Response:
-    forms: SignInForms = request.app.state.sign_in_forms
+    sessions: ConsoleSessions = request.app.state.sessions
     try:
         form = await read_form(request)
     except FieldRefused as error:
@@ -69,7 +70,7 @@ async def _sign_in(request: Request) -> Response:
     wanted = only_here(form.text("next"), base_of(request))
     browser = request.cookies.get(cookie_name(request, _FORM_COOKIE), "")
     sent = form.text("form_token").encode("utf-8", "surrogatepass")
-    genuine = hmac.compare_digest(sent, forms.token(browser).encode())
+    genuine = hmac.compare_digest(sent, sessions.sign_in_token(browser).encode())
     if not (browser and genuine and comes_from_here(request)):
         return _form(request, wanted, problem="The form was out of date. Sign in once more.")
     credential, person = form.text("credential"), form.text("person")
@@ -106,7 +107,8 @@ async def _begin(request: Request, credential: str, person: str) -> ConsoleSessi
     try:
         rights = await find_rights(client, person or target.user, credential)
         if target.user and rights.person != target.user:
-            rights = target.bound(rights)
+            # The one person that is shown.
+            rights = replace(rights, person=target.user, everybody=False)
     except BaseException:
         await client.close()
         raise
@@ -120,17 +122,16 @@ async def _begin(request: Request, credential: str, person: str) -> ConsoleSessi
 def _form(
     request: Request, wanted: str, *, person: str = "", problem: str = "", status: int = 401
 ) -> Response:
-    forms: SignInForms = request.app.state.sign_in_forms
-    target: ConsoleTarget = request.app.state.target
+    sessions: ConsoleSessions = request.app.state.sessions
     name = cookie_name(request, _FORM_COOKIE)
     browser = request.cookies.get(name) or secrets.token_urlsafe(24)
     values = {
         "base": base_of(request),
-        "form_token": forms.token(browser),
+        "form_token": sessions.sign_in_token(browser),
         "wanted": wanted,
         "person": person,
         "problem": problem,
-        "target": target,
+        "target": request.app.state.target,
     }
     reply = HTMLResponse(render("sign_in.html", values), status if problem else 200)
     _set_cookie(request, reply, name, browser)
