@@ -70,9 +70,6 @@ LONG_RUN = 20_000
 _WARM_SHARE = 0.1
 _MIB = 2**20
 
-Sample = tuple[int, int]
-"""Transcripts done, and resident memory in bytes at that time."""
-
 
 class FigureKind(NamedTuple):
     """How a figure is printed, and between which values it must lie if it has a bar."""
@@ -107,20 +104,14 @@ KINDS: Mapping[str, FigureKind] = {
     "memory_growth": FigureKind(
         "growth of resident memory once warm", "%", most=10.0, bar=f"≤ 10 % over {LONG_RUN:,}"
     ),
-    "model_cpu": FigureKind("CPU of the model server per transcript", "ms"),
-    "driver_cpu": FigureKind("CPU of the process that sends, per transcript", "ms"),
     "floor_cpu": FigureKind("floor: CPU per call", "ms", digits=2),
     "by_floor": FigureKind("CPU of the service by that of the floor"),
-    "floor_rate": FigureKind("floor: calls per second", digits=0),
-    "load_end_p50": FigureKind("acceptance to end of the job under load, p50", "ms", digits=0),
-    "load_end_p95": FigureKind("acceptance to end of the job under load, p95", "ms", digits=0),
     "idle_start_p95": FigureKind("acceptance to start of the job when idle, p95", "ms"),
     "idle_end_p50": FigureKind("acceptance to end of the job when idle, p50", "ms"),
     "idle_end_p95": FigureKind("acceptance to end of the job when idle, p95", "ms"),
     "memory_before": FigureKind("resident memory before", "MiB", digits=0),
     "memory_warm": FigureKind("resident memory after a tenth of the load", "MiB", digits=0),
     "memory_end": FigureKind("resident memory at its end", "MiB", digits=0),
-    "memory_per_1000": FigureKind("growth once warm per 1,000 transcripts", "MiB", digits=2),
 }
 """Every figure of a run, those with a bar first."""
 
@@ -130,16 +121,15 @@ def spread(name: str, times: Sequence[float]) -> dict[str, float]:
     return {f"{name}_p50": statistics.median(times), f"{name}_p95": percentile(times, 0.95)}
 
 
-def resident_memory(samples: Sequence[Sample], transcripts: int) -> dict[str, float]:
-    """Resident memory of the services, from samples in order."""
-    warm_done, warm = next(each for each in samples if each[0] >= _WARM_SHARE * transcripts)
-    last_done, last = samples[-1]
+def resident_memory(samples: Sequence[tuple[int, int]], transcripts: int) -> dict[str, float]:
+    """Resident memory of the services, from samples in order: transcripts done, and bytes."""
+    warm = next(used for done, used in samples if done >= _WARM_SHARE * transcripts)
+    last = samples[-1][1]
     return {
         "memory_before": samples[0][1] / _MIB,
         "memory_warm": warm / _MIB,
         "memory_end": last / _MIB,
         "memory_growth": 100 * (last - warm) / warm,
-        "memory_per_1000": 1_000 * (last - warm) / _MIB / max(last_done - warm_done, 1),
     }
 
 
@@ -290,19 +280,13 @@ async def measure(given: argparse.Namespace) -> BenchmarkResult:
         progress("starting", 1, 1)
         await driver.run("warm-up", given.warm_up, given.in_flight)
         assert postgres.pid is not None
-        trees = {
-            "service": [service.pid for service in services],
-            "postgres": [postgres.pid],
-            "model": [model.pid],
-        }
+        trees = {"service": [service.pid for service in services], "postgres": [postgres.pid]}
         figures = await _load(given, driver, trees, model)
         await driver.run("idle", given.idle, 1, pauses=_PAUSES)
         idle_start, idle_end = await driver.waits("idle")
-        _, ends = await driver.waits("load")
         figures |= spread("idle_start", idle_start)
         figures |= spread("idle_end", idle_end)
-        figures |= spread("load_end", ends)
-        figures |= await _floor(given, processes, postgres, model)
+        figures["floor_cpu"] = await _floor(given, processes, postgres, model)
         figures["by_floor"] = figures["service_cpu"] / figures["floor_cpu"]
         title = (
             f"{given.transcripts:,} transcripts, {users:,} users, "
@@ -328,11 +312,9 @@ async def _load(
             sampled = time.monotonic()
 
     async def spent() -> dict[str, float]:
-        # The processes are children of this one, which is therefore counted alone.
         calls = json.loads(await model.get("/calls"))
         return {
             **{f"{name}_cpu": 1_000 * cpu_seconds(pids) for name, pids in trees.items()},
-            "driver_cpu": 1_000 * time.process_time(),
             **{f"{kind}_calls": calls[kind] for kind in ("chat", "embeddings")},
         }
 
@@ -351,8 +333,8 @@ async def _floor(
     processes: Processes,
     postgres: EmbeddedPostgres,
     model: BenchmarkProcess,
-) -> dict[str, float]:
-    """Send as many bytes to the process that does the least."""
+) -> float:
+    """Milliseconds of CPU per call of the process that does the least, for as many bytes."""
     conninfo = postgres.superuser_conninfo()
     async with await AsyncConnection.connect(conninfo, autocommit=True) as connection:
         await connection.execute(floor.TABLE)
@@ -366,16 +348,12 @@ async def _floor(
         call: Any = channel.unary_unary(floor.METHOD)
 
         await call(body)
-        before, began = cpu_seconds([started.pid]), time.monotonic()
+        before = cpu_seconds([started.pid])
         requests = [body] * given.floor
         await in_turns(requests, call, at_once=given.in_flight, phase="floor")
-        seconds = time.monotonic() - began
         spent = cpu_seconds([started.pid]) - before
-    return {
-        # The kernel counts in ticks: a run too short for one has no figure of its own.
-        "floor_cpu": 1_000 * max(spent, 0.01) / given.floor,
-        "floor_rate": given.floor / seconds,
-    }
+    # The kernel counts in ticks: a run too short for one has no figure of its own.
+    return float(1_000 * max(spent, 0.01) / given.floor)
 
 
 BENCHMARK = Benchmark(

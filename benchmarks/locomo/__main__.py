@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import Benchmark, Skipped, main, positive
-from benchmarks.locomo.data import SOURCES, choose, load, split_turns
+from benchmarks.locomo.data import SOURCES, choose, load
 from benchmarks.locomo.measure import KINDS, PARTS, available, measure
 from benchmarks.locomo.report import locomo_part
 from benchmarks.report import BenchmarkResult
@@ -27,8 +27,6 @@ async def _measure(given: argparse.Namespace) -> BenchmarkResult:
             f"set LOCOMO_DIR to the folder of {SOURCES[0].transcripts}, or EVAL_DIR to a folder of "
             "your own (see benchmarks/README.md)"
         )
-    if given.split_turns:
-        found = [split_turns(data, given.split_turns) for data in found]
     parts = []
     for data in found:
         chosen = choose(data, given.limit)
@@ -50,12 +48,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=positive, metavar="N", help="only so many questions, spread over all")
     meaning = "repeatable: what a search finds, or what stands in the block of GetContext"
     add("--only", action="append", choices=PARTS, help=meaning)
-    meaning = (
-        "send each message as several, split at its sentence ends; every piece of a gold message "
-        "is gold (default), or only the longest"
-    )
-    split = ("every", "longest")
-    add("--split-turns", nargs="?", const="every", choices=split, help=meaning)
 
 
 BENCHMARK = Benchmark(

@@ -35,15 +35,11 @@ ABLATED = (FACTS, MESSAGES)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A ranking with weights that replace its own.
-
-    `without` is the component that is missing, where that is all that differs from the default.
-    """
+    """A ranking with weights that replace its own."""
 
     name: str
     ranking: str = Balanced.name
     weights: Mapping[str, float] = field(default_factory=dict)
-    without: str = ""
 
 
 def _alone(component: str) -> Variant:
@@ -55,23 +51,8 @@ def _alone(component: str) -> Variant:
 BALANCED = Variant(Balanced.name)
 COSINE, KEYWORD = _alone("semantic"), _alone("keyword")
 OTHERS = (COSINE, KEYWORD, Variant(Weighted.name, Weighted.name))
-ABLATIONS = tuple(
-    Variant(f"without {name}", weights={name: 0.0}, without=name) for name in Balanced.weights
-)
+ABLATIONS = tuple(Variant(f"without {name}", weights={name: 0.0}) for name in Balanced.weights)
 """The default ranking without each of its components, whichever it has."""
-
-
-def idle(component: str, parts: Mapping[str, float]) -> bool:
-    """Whether a component added nothing to any result, so that nothing is lost without it.
-
-    Args:
-        component: The name of its weight.
-        parts: The most that each part of a score came to, by name. A component that is not among
-            them may work in another way, and is not idle.
-    """
-    # What memories add to the messages they came from has the weight of "semantic".
-    shown = [component, "facts"] if component == "semantic" else [component]
-    return component in parts and not any(parts.get(name, 0.0) for name in shown)
 
 
 class QuestionScore(NamedTuple):

@@ -6,11 +6,10 @@ until the budget is full.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,21 +31,10 @@ BUDGETS = (500, 1_000, 2_000, 4_000)
 BLOCK, BM25, COSINE = "GetContext", "naive BM25", "naive cosine"
 FRAME = "fence and headings"
 _FIRST = "profile"
-_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _READ, _LONGEST = 4_000, 500
 """Of a long message, a naive list has the beginning, as a block has a part."""
 _SHOWN = 200
 """Characters of a message by which it is recognised: a long one may be cut."""
-
-
-class Covered(NamedTuple):
-    """Of one question, each in 0..1."""
-
-    # The share of its gold messages that stand in the text, each by itself or by a fact that was
-    # learnt from it.
-    said: float
-    # The same where the summary of a conversation also counts for all that was said in it.
-    summed_up: float
 
 
 class GoldEvidence:
@@ -55,7 +43,6 @@ class GoldEvidence:
     def __init__(self, sessions: Sequence[Mapping[str, Any]]) -> None:
         # Texts with the ids of the messages that each counts for.
         self._said: dict[str, list[tuple[str, frozenset[str]]]] = {}
-        self._summaries: dict[str, list[tuple[str, frozenset[str]]]] = {}
         for session in sessions:
             user, messages = session["user_id"], session["messages"]
             said = self._said.setdefault(user, [])
@@ -63,24 +50,16 @@ class GoldEvidence:
             said += [
                 (_shown(fact["content"]), frozenset(fact["evidence"])) for fact in session["facts"]
             ]
-            if summary := session.get("summary"):
-                everything = frozenset(each["id"] for each in messages)
-                self._summaries.setdefault(user, []).append((_shown(summary), everything))
 
-    def covered(self, question: BenchmarkQuestion, text: str) -> Covered:
-        """How much of a question's gold stands in `text`."""
-
-        def standing(known: Mapping[str, Sequence[tuple[str, frozenset[str]]]]) -> set[str]:
-            return {
-                message
-                for words, messages in known.get(question.user, ())
-                if not messages.isdisjoint(question.gold) and words in text
-                for message in messages & question.gold
-            }
-
-        said = standing(self._said)
-        summed_up = said | standing(self._summaries)
-        return Covered(len(said) / len(question.gold), len(summed_up) / len(question.gold))
+    def covered(self, question: BenchmarkQuestion, text: str) -> float:
+        """The share of a question's gold that stands in `text`, by itself or as a fact."""
+        said = {
+            message
+            for words, messages in self._said.get(question.user, ())
+            if not messages.isdisjoint(question.gold) and words in text
+            for message in messages & question.gold
+        }
+        return len(said) / len(question.gold)
 
 
 def _shown(text: str) -> str:
@@ -141,13 +120,11 @@ class ContextFigures:
     """What came of asking for the context of every question."""
 
     # By list and budget, one figure for each question, in their order.
-    covered: dict[str, dict[int, Sequence[Covered]]] = field(default_factory=dict)
+    covered: dict[str, dict[int, Sequence[float]]] = field(default_factory=dict)
     # By budget the tokens of a block, on average.
     tokens: dict[int, float] = field(default_factory=dict)
     # By budget the share of the tokens that each section has, by its heading.
     shares: dict[int, dict[str, float]] = field(default_factory=dict)
-    # By budget the share of the lines of a list that name a day.
-    dated: dict[int, float] = field(default_factory=dict)
     degraded: int = 0  # answers of which a leg was missing
     # By list and budget the share of each question's answering parts that it says.
     says: dict[str, dict[int, Sequence[float]]] = field(default_factory=dict)
@@ -170,7 +147,7 @@ async def tell_all(client: AsyncHitherto, data: Data, embedder: Embedder) -> Con
     count = counter("o200k_base")
     evidence = GoldEvidence(data.sessions)
 
-    def judged(texts: Sequence[str]) -> list[Covered]:
+    def judged(texts: Sequence[str]) -> list[float]:
         pairs = zip(data.questions, texts, strict=True)
         return [evidence.covered(question, text) for question, text in pairs]
 
@@ -211,8 +188,6 @@ async def tell_all(client: AsyncHitherto, data: Data, embedder: Embedder) -> Con
         told.degraded += sum(reply.degraded for reply in replies)
         told.tokens[budget] = sum(reply.prompt_tokens for reply in replies) / len(replies)
         told.shares[budget] = _shares(blocks, count)
-        lines = [line for block in blocks for line in block.splitlines() if line[:2] == "- "]
-        told.dated[budget] = sum(bool(_DAY.search(line)) for line in lines) / max(1, len(lines))
         told.covered.setdefault(BLOCK, {})[budget] = judged(blocks)
         told.says.setdefault(BLOCK, {})[budget] = saying(blocks)
     for name, printed in (await _naive(data, embedder, count)).items():

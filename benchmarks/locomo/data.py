@@ -1,28 +1,19 @@
-"""The data set: sessions with what was once learnt from them, and questions with their evidence.
-
-Its messages can be split, as in chats whose users send a thought at a time.
-"""
+"""The data set: sessions with what was once learnt from them, and questions with their evidence."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from hitherto.v1 import conversation_pb2
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.wire import build
 
 LOCOMO = "LoCoMo"
-Gold = Literal["every", "longest"]
-"""Which pieces of a gold message are gold: every piece, or only the longest."""
-LEAST = 20
-"""Characters that a piece has at least: a shorter one occurs in any block by chance."""
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 
 
 class DataSet(NamedTuple):
@@ -173,66 +164,3 @@ def _parsed(text: str, name: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ValueError(f"{name} is damaged ({error}): see benchmarks/README.md") from None
-
-
-def split_turns(data: Data, gold: Gold) -> Data:
-    """Return the data with each message split at its sentence ends into messages of its speaker.
-
-    The text alone decides where it is split, so two runs split alike. A memory comes from every
-    piece of the messages that it came from. `gold` are the pieces that hold an answer, because the
-    data do not say which sentence does.
-    """
-    pieces: dict[tuple[str, str], Mapping[str, str]] = {
-        (session["user_id"], message["id"]): {
-            f"{message['id']}/{place}": text
-            for place, text in enumerate(sentences(message["content"]), start=1)
-        }
-        for session in data.sessions
-        for message in session["messages"]
-    }
-
-    def pieces_of(user: str, ids: Iterable[str], wanted: Gold) -> list[str]:
-        texts = [pieces.get((user, each), {each: ""}) for each in ids]
-        if wanted == "longest":
-            return [max(each, key=lambda piece: len(each[piece])) for each in texts]
-        return [piece for each in texts for piece in each]
-
-    def in_pieces(session: Mapping[str, Any]) -> dict[str, Any]:
-        user = session["user_id"]
-        return {
-            **session,
-            "messages": [
-                {**message, "id": piece, "content": text}
-                for message in session["messages"]
-                for piece, text in pieces[user, message["id"]].items()
-            ],
-            "facts": [
-                {**fact, "evidence": pieces_of(user, fact["evidence"], "every")}
-                for fact in session["facts"]
-            ],
-        }
-
-    return Data(
-        [in_pieces(session) for session in data.sessions],
-        [
-            replace(question, gold=frozenset(pieces_of(question.user, question.gold, gold)))
-            for question in data.questions
-        ],
-        f"{data.name}, split ({gold})",
-    )
-
-
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text; one that is too short is joined to the next or the last."""
-    found: list[str] = []
-    short = ""
-    for part in _SENTENCE_END.split(text):
-        short = f"{short} {part}".strip()
-        if len(short) >= LEAST:
-            found.append(short)
-            short = ""
-    if not found:
-        return [short or text]
-    if short:
-        found[-1] = f"{found[-1]} {short}"
-    return found

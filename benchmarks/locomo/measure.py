@@ -45,8 +45,6 @@ class EmbedderRun:
     ceiling: float  # the recall of somebody who finds every fact
     # By corpus and variant one score for each question, in their order.
     scores: dict[str, dict[str, Sequence[answers.QuestionScore]]] = field(default_factory=dict)
-    # By corpus the components that add nothing, without which nothing was asked.
-    idle: dict[str, list[str]] = field(default_factory=dict)
     degraded: int = 0  # answers of which a leg was missing
     # What stood in the blocks of GetContext; None if that was not asked for.
     told: ContextFigures | None = None
@@ -91,13 +89,10 @@ async def measure(
 
 
 async def _ask(client: AsyncHitherto, corpus: str, run: EmbedderRun) -> None:
-    """Ask everything of one corpus; what a component without effect leaves is known already."""
+    """Ask everything of one corpus."""
     found = run.scores[corpus] = {}
 
-    async def ask(variant: answers.Variant, *, explain: bool = False) -> Mapping[str, float]:
-        """Ask every question by a ranking; the most that each part of a score came to."""
-        parts: dict[str, float] = {}
-
+    async def ask(variant: answers.Variant) -> None:
         async def one(question: BenchmarkQuestion) -> answers.QuestionScore:
             answer = await client.search(
                 question.user,
@@ -106,27 +101,20 @@ async def _ask(client: AsyncHitherto, corpus: str, run: EmbedderRun) -> None:
                 scopes=answers.CORPORA[corpus],
                 ranking=variant.ranking,
                 weights=variant.weights,
-                explain=explain,
                 reference_time=answers.REFERENCE,
             )
             run.degraded += answer.degraded
-            for result in answer:
-                for name, part in result.breakdown.items():
-                    parts[name] = max(abs(part), parts.get(name, 0.0))
             return answers.score(question.gold, [answers.behind(each) for each in answer])
 
         phase = f"asking {corpus}, {variant.name}"
         found[variant.name] = await serving.in_turns(
             run.questions, one, at_once=answers.AT_ONCE, phase=phase
         )
-        return parts
 
-    parts = await ask(answers.BALANCED, explain=True)
+    await ask(answers.BALANCED)
     if corpus in answers.ABLATED:
-        run.idle[corpus] = [v.without for v in answers.ABLATIONS if answers.idle(v.without, parts)]
         for variant in (*answers.ABLATIONS, *answers.OTHERS):
-            if variant.without not in run.idle[corpus]:
-                await ask(variant)
+            await ask(variant)
 
 
 def available(environment: Mapping[str, str]) -> list[str]:

@@ -31,7 +31,6 @@ _BLOCK_WITHOUT = (0.76, 0.82, 0.88, 0.91)
 """The share of the evidence in the block, at each of `BUDGETS`."""
 _FIRST = 0.55
 """The share of questions of which an answering part stands in the first tokens of a block."""
-_WITH_SUMMARIES = "with summaries"
 
 
 def locomo_part(run: EmbedderRun) -> ResultPart:
@@ -81,10 +80,7 @@ def block_scores(told: ContextFigures) -> dict[str, RowScore]:
     found = {}
     for name, by_budget in told.covered.items():
         for budget, covered in by_budget.items():
-            found[_block_name(name, budget)] = RowScore([each.said for each in covered])
-            if any(each.summed_up != each.said for each in covered):
-                summed_up = RowScore([each.summed_up for each in covered])
-                found[_block_name(f"{name} {_WITH_SUMMARIES}", budget)] = summed_up
+            found[_block_name(name, budget)] = RowScore(covered)
     return found
 
 
@@ -157,23 +153,14 @@ def _block_tables(
     budgets = [f"{budget:,}" for budget in BUDGETS]
     rows = []
     for name in told.covered:
-        said = [scores[_block_name(name, budget)] for budget in BUDGETS]
-        rows.append((name, *map(with_interval, said)))
-        summed_up = [
-            scores.get(_block_name(f"{name} {_WITH_SUMMARIES}", budget), plain)
-            for budget, plain in zip(BUDGETS, said, strict=True)
-        ]
-        if summed_up != said:
-            rows.append((f"  {_WITH_SUMMARIES}", *map(with_interval, summed_up)))
+        said = (with_interval(scores[_block_name(name, budget)]) for budget in BUDGETS)
+        rows.append((name, *said))
     names = dict.fromkeys(name for budget in BUDGETS for name in told.shares[budget])
     shares = [
         (name, *(f"{told.shares[budget].get(name, 0.0):.1%}" for budget in BUDGETS))
         for name in names
     ]
-    totals = [
-        ("tokens used", *(f"{told.tokens[budget]:,.0f}" for budget in BUDGETS)),
-        ("lines with a day", *(f"{told.dated[budget]:.1%}" for budget in BUDGETS)),
-    ]
+    totals = [("tokens used", *(f"{told.tokens[budget]:,.0f}" for budget in BUDGETS))]
     evidence = f"{title}: the share of the evidence in so many tokens"
     spent = f"{title}: what the tokens of a block are spent on"
     return (
@@ -276,9 +263,6 @@ def _notes(run: EmbedderRun) -> list[str]:
     ]
     if run.told is not None:
         lines.append(f"nothing was relevant for {run.told.nothing} of the questions")
-    for corpus, components in run.idle.items():
-        if components:
-            lines.append(f"add nothing to {corpus} here: {', '.join(components)}")
     if run.degraded:
         lines.append(f"{run.degraded} answers were degraded: these figures are too low")
     return lines

@@ -52,10 +52,6 @@ PEERS: Mapping[str, Sequence[str]] = {
     ),
 }
 """What is installed of each peer, by its package."""
-LEFT_OUT = {
-    "hindsight-api": "its package brings PyTorch with the CUDA libraries, several gigabytes"
-}
-"""Why a peer is not measured, by its package."""
 
 
 class PeerUnavailable(RuntimeError):
@@ -114,8 +110,6 @@ async def measure(options: RetrievalOptions, peers: Sequence[str]) -> BenchmarkR
         ]
         for peer in peers:
             try:
-                if peer in LEFT_OUT:
-                    raise PeerUnavailable(f"left out: {LEFT_OUT[peer]}")
                 theirs += await _measure_peer(stage, peer)
             except PeerUnavailable as reason:
                 unavailable.append(f"{peer}: {reason}")
@@ -279,14 +273,14 @@ def _asked(size: int, people: Sequence[Person]) -> list[tuple[str, str]]:
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", type=sizes, default=(200, 2_000), help="default: 200,2000")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--only", action="append", choices=[*PEERS, *LEFT_OUT])
+    parser.add_argument("--only", action="append", choices=list(PEERS))
 
 
 async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     options = RetrievalOptions(
         sizes=given.sizes, callers=(ONE, MANY), seconds=given.seconds, extras=False
     )
-    return await measure(options, given.only or [*PEERS, *LEFT_OUT])
+    return await measure(options, given.only or list(PEERS))
 
 
 BENCHMARK = Benchmark(

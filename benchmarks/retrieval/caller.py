@@ -29,7 +29,6 @@ from hitherto_retrieval.search.ranking.balanced import Balanced
 _SERVICE = "/hitherto.v1.RetrievalService/"
 # query_embedding: field 3, packed, of 1,536 numbers.
 _VECTOR_HEAD = b"\x1a\x80\x30"
-_REPEATED = 16
 _CALL_SECONDS = 30.0
 _LOOKED_AT = 8
 """Of so many replies one is looked at."""
@@ -42,9 +41,9 @@ EVERYTHING = [scope for scope in search_pb2.SearchScope.values() if scope]
 class RequestStream:
     """What a caller sends, one request after another.
 
-    It is a search with a new query, with one of a few queries, with all weights but the semantic
-    one at 0, in all scopes as a context does, or with the caller's own vector and no words; a
-    context without or with a query; or what a floor takes: a search, or nothing at all.
+    It is a search with a new query, with all weights but the semantic one at 0, in all scopes as a
+    context does, or with the caller's own vector and no words; a context without or with a query;
+    or what a floor takes: a search, or nothing at all.
     """
 
     subject: str  # one of `SUBJECTS`
@@ -63,19 +62,13 @@ class RequestStream:
     def requests(self) -> Iterator[bytes]:
         """The requests, without end."""
         questions = Questions(self.seed)
-        few: dict[str, cycle[str]] = {}
-        if self.subject == "search_repeated":
-            for user in self.users:
-                own = Questions(f"{self.seed} {user}")
-                few[user] = cycle([own.ask(original_of(user)) for _ in range(_REPEATED)])
         for user in cycle(self.users):
             if self.subject in ("floor_echo", "floor_select"):
                 yield b""
             elif self.subject == "context":
                 yield pb.GetContextRequest(user_id=user).SerializeToString()
             else:
-                query = next(few[user]) if few else questions.ask(original_of(user))
-                yield self._about(user, query)
+                yield self._about(user, questions.ask(original_of(user)))
 
     def _about(self, user: str, query: str) -> bytes:
         if self.subject == "context_query":

@@ -115,9 +115,8 @@ async def _group(
     waiting = deque(group.users)
     for turn in range(_SLICES + 1):
         for subject in group.subjects:
-            # Repeated queries are the same in every slice. For the others, another place or turn
-            # asks other questions: none is in a cache yet.
-            seed = subject if subject == "search_repeated" else f"{subject} {place} {turn}"
+            # Another place or turn asks other questions: none is in a cache yet.
+            seed = f"{subject} {place} {turn}"
             asking = RequestStream(subject, list(waiting), seed, options.limit)
             process, key = stage.service, stage.key
             if subject in plan.FLOORS:

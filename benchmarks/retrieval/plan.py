@@ -22,14 +22,13 @@ SUBJECTS: Mapping[str, str] = {
     "search_semantic": "SearchMemories, semantic leg alone",
     "search_everything": "SearchMemories, all scopes",
     "search_vector": "SearchMemories, caller's own vector",
-    "search_repeated": "SearchMemories, repeated queries",
     "context": "GetContext without a query",
     "context_query": "GetContext with a query",
 }
 """What is measured, and what it is called."""
 FLOORS = [subject for subject in SUBJECTS if subject.startswith("floor_")]
 _ALWAYS = ("floor_select", "floor_search", "search", "search_vector", "context", "context_query")
-_EXTRA_SUBJECTS = ("search_semantic", "search_repeated", "search_everything")
+_EXTRA_SUBJECTS = ("search_semantic", "search_everything")
 _EXTRA_CALLERS = (1, 32)
 _LATE_SUBJECTS = ("floor_search", "search", "context_query")
 _LARGE_SUBJECTS = ("floor_select", "floor_search", "search", "context", "context_query")
@@ -46,8 +45,7 @@ class RetrievalOptions:
     callers: Sequence[int] = (1, 8, 32)  # requests on their way at a time
     seconds: float = 3.0  # how long each subject is measured in each place
     limit: int = 20  # results that a search wants
-    # Whether the rows with a late embedder, repeated queries, the semantic leg alone and all scopes
-    # are measured too.
+    # Whether the rows with a late embedder, the semantic leg alone and all scopes are measured too.
     extras: bool = True
     full: bool = False  # whether the large store is measured too
     start: bool = True  # whether the start is measured

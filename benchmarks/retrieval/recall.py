@@ -47,18 +47,17 @@ async def measure_recall(stage: Stage) -> list[Recall]:
             users=len(of_users),
             searches=sum(map(len, of_users)),
             complete=sum(complete for asked in of_users for _, complete, _ in asked),
-            recall=_lowest(of_users, filtered=True),
-            unfiltered=_lowest(of_users, filtered=False),
+            recall=min(map(_lowest, of_users)),
         )
         for size, of_users in sorted(by_size.items())
     ]
 
 
-def _lowest(of_users: Sequence[Sequence[RecallQuery]], *, filtered: bool) -> float:
-    """The lowest mean share of any user."""
+def _lowest(asked: Sequence[RecallQuery]) -> float:
+    """The mean share of a user's searches with a filter or of those without, the lower one."""
     means = [
         np.mean([share for with_filter, _, share in asked if with_filter == filtered])
-        for asked in of_users
+        for filtered in (True, False)
     ]
     return round(float(min(means)), 4)
 

@@ -66,9 +66,9 @@ class Recall:
     users: int  # how many users asked
     searches: int  # how many times all of them asked together
     complete: int  # how many replies had as many results as there were, or as were wanted
-    # Share of the nearest memories, by brute force, that were found; the lowest of any user.
+    # Share of the nearest memories, by brute force, that were found; the lowest of any user, of
+    # searches with a filter or without.
     recall: float
-    unfiltered: float  # the same without a filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,7 @@ def _figures(measured: RetrievalMeasurements) -> dict[str, float]:
         if (times := measured.times_the_floor(row)) is not None:
             found[f"{name}: × floor"] = times
     for of in measured.recall:
-        found[f"recall, filtered, {of.size:,} memories a user"] = of.recall
-        found[f"recall, unfiltered, {of.size:,} memories a user"] = of.unfiltered
+        found[f"recall, {of.size:,} memories a user"] = of.recall
     return found | dict(measured.alone)
 
 
@@ -169,7 +168,7 @@ def _bars(measured: RetrievalMeasurements) -> Iterator[JudgedBar]:
     figure = "GetContext without a query, p50 by that of gRPC + SELECT 1"
     yield limit("P4", figure, times(context), 2.2, "×")
     figure = "GetContext with a query, p50 by that of SearchMemories"
-    yield limit("P4", figure, _by(with_query, single("search", sizes[0])), 1.4, "×")
+    yield limit("P4", figure, _by(with_query, single("search", sizes[0])), 1.8, "×")
     for how, name, most in (("cold", COLD, 15.0), ("warm", WARM, 5.0)):
         figure = f"start to first answer, {how}"
         yield limit("P6", figure, measured.alone.get(name), most, "s", digits=1)
@@ -197,9 +196,9 @@ def _recall(found: Recall) -> Iterator[JudgedBar]:
         found.complete == found.searches,
     )
     exact = found.size <= EXACT_UP_TO
-    least, bar = min(found.recall, found.unfiltered), 1.0 if exact else RECALL_ABOVE
-    shown = "1" if exact else f"≥ {RECALL_ABOVE:g}"
-    yield JudgedBar("Q2", f"recall by brute force, {size}", f"{least:.4f}", shown, least >= bar)
+    least, shown = (1.0, "1") if exact else (RECALL_ABOVE, f"≥ {RECALL_ABOVE:g}")
+    figure, met = f"recall by brute force, {size}", found.recall >= least
+    yield JudgedBar("Q2", figure, f"{found.recall:.4f}", shown, met)
 
 
 def _cells(measured: RetrievalMeasurements, row: LatencyFigures) -> Sequence[str]:

@@ -243,7 +243,7 @@ async def test_c1_undo_brings_the_originals_back(
 async def test_row_26_garbage_is_never_nothing_to_merge(
     modelled: Services, model: ScriptedModel, garbage: str
 ) -> None:
-    """Every kind of it: unit/consolidation/test_reply.py."""
+    """Every kind of it: unit/consolidation/test_merging.py."""
     ordinary = script(nothing)
     reply = ChatAnswer(CONTENT_FAULTS[garbage])
     model.script = lambda request: reply if request.consolidation else ordinary(request)

@@ -5,18 +5,22 @@ Requirements B11–B13, C6; contract "Identity"; faults.md rows 37, 38, 46.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
-from hitherto.v1 import history_pb2, memory_pb2
+from hitherto.v1 import history_pb2, job_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import events, plain
 from tests.e2e.learning import (
     ALL_STATUSES,
+    echo,
+    ended,
     learn,
     memories,
     replies,
     rows,
     shown,
+    submit,
     talk,
 )
 from tests.scripted_model import ScriptedModel
@@ -99,6 +103,21 @@ async def test_a_memory_that_one_reply_repeats_and_ends_names_what_it_replaced(
     for old, new in ((lisbon, porto), (porto, berlin)):
         assert found[old].superseded_by == found[new].id
         assert list(found[new].supersedes) == [found[old].id]
+
+
+async def test_row_37_concurrent_batches_of_the_same_facts_are_one_memory_each(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    facts = ["Ana likes tea", "Ana owns a boat", "Ana has 2 cats"]
+    model.script = echo
+    batches = [submit(modelled, talk(*facts, conversation=f"c{n}")) for n in range(20)]
+    ids = [job_id for batch in await asyncio.gather(*batches) for job_id in batch]
+    jobs = await asyncio.gather(*(ended(modelled, job_id) for job_id in ids))
+    assert {job.state for job in jobs} == {job_pb2.JOB_STATE_SUCCEEDED}
+    found = await memories(modelled, statuses=ALL_STATUSES)
+    assert sorted(m.content for m in found) == sorted(facts)
+    assert [len(m.sources) for m in found] == [20] * 3
+    assert sum(job.result.memories_created for job in jobs) == 3
 
 
 async def test_row_38_sessions_that_arrive_out_of_order_end_with_the_newest_words(

@@ -2,7 +2,7 @@
 
 Every sentence was once refused: by a word that a list lacked, in one of eight languages. Each is
 learnt by its quote, stands beside what is known without one, and is taken back by one call. More of
-them, of forty people: unit/pipeline/test_digits_of_people.py.
+them, of forty people: unit/pipeline/test_evidence.py.
 """
 
 from __future__ import annotations

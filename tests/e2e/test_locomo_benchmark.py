@@ -82,17 +82,12 @@ async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
     assert [score.recall_10 for score in run.scores["both"]["balanced"]] == [1.0, 1.0, 1.0]
     for corpus in ("facts", "messages"):
         asked = set(run.scores[corpus])
-        assert {"balanced", "cosine alone", "keyword alone", "weighted"} <= asked
-        # Every component is either left out in turn, or has no part in any score.
-        without = {v.without for v in ABLATIONS if v.name in asked}
-        assert without.isdisjoint(run.idle[corpus])
-        assert without | set(run.idle[corpus]) == {v.without for v in ABLATIONS}
-        assert "semantic" in without
-    assert "neighbour" in run.idle["facts"]
+        assert asked >= {"balanced", "cosine alone", "keyword alone", "weighted"}
+        assert asked >= {variant.name for variant in ABLATIONS}
     assert locomo_part(run).title == f"LoCoMo with {run.embedder}"
     # Everything that was said fits into 500 tokens.
     assert run.told is not None
     assert set(run.told.covered) == {"GetContext", "naive BM25", "naive cosine"}
     for of_list in run.told.covered.values():
-        assert [each.said for each in of_list[500]] == [1.0, 1.0, 1.0]
+        assert of_list[500] == [1.0, 1.0, 1.0]
     assert run.told.tokens[500] <= 500

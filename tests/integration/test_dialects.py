@@ -299,7 +299,8 @@ async def test_row_80_cut_off_has_many_names() -> None:
     for reason in ["length", "max_tokens", "MAX_TOKENS", "model_length"]:
         async with ScriptedModel() as server, guarded(server) as chat:
             server.queue(reply('{"new_mem', reason))
-            assert (await chat.complete(prompt())).truncated, reason
+            completion = await chat.complete(prompt())
+            assert (completion.text, completion.truncated) == ('{"new_mem', True), reason
 
 
 async def test_row_80_and_a_reply_that_ended_by_itself_has_others() -> None:
@@ -376,6 +377,7 @@ async def test_what_a_filter_or_the_model_declines_is_told() -> None:
     cases: list[RawReply] = [
         reply("", "content_filter"),
         reply(None, "stop", refusal="I will not."),
+        reply("half an answer", "stop", refusal="I will not."),
     ]
     for declined in cases:
         async with ScriptedModel() as server, guarded(server) as chat:

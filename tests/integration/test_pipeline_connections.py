@@ -77,8 +77,7 @@ async def test_a_transaction_takes_a_trip_for_each_answer_and_one_to_end(
         assert cursor.rowcount == 3
         await connection.later("DELETE FROM things WHERE id = %s", [2])
         await many(connection, (4, "d"))
-    assert connection.trips == 2
-    assert connection.info.transaction_status == pq.TransactionStatus.IDLE
+    assert (connection.trips, connection.info.transaction_status) == (2, pq.TransactionStatus.IDLE)
     assert await things(connection) == [(1, "a!"), (3, "c!"), (4, "d")]
 
 

@@ -176,8 +176,7 @@ async def test_times_are_utc_wherever_the_server_is(database: Database) -> None:
         async with connection.transaction():
             found.append(await connection.fetch_value("SELECT timestamptz '2024-05-17 23:30+00'"))
         for time in found:
-            assert time == noon
-            assert time.utcoffset() == noon.utcoffset()
+            assert (time, time.utcoffset()) == (noon, noon.utcoffset())
 
     with acting_for("a"):
         await database.run(work, timeout=120)

@@ -338,8 +338,7 @@ def test_how_many() -> None:
 
 
 def test_who_was_started_by_somebody_else_has_no_parent() -> None:
-    assert ParentLink.inherited([]) is None
-    assert ParentLink.inherited(["--other"]) is None
+    assert (ParentLink.inherited([]), ParentLink.inherited(["--other"])) == (None, None)
 
 
 def test_a_process_whose_loop_has_ended_does_not_outlive_its_parent_either() -> None:

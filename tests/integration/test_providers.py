@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -47,7 +46,6 @@ from tests.scripted_model import (
 )
 
 KEY = "sk-test-0123456789"
-USER_TEXT = "my very private sentence"
 DIMENSIONS = 64
 
 CONVERSATION = """CURRENT PROFILE:
@@ -109,8 +107,7 @@ async def test_chat_sends_the_prompt_and_reads_the_answer(
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.body["model"] == "gpt-test"
     assert (request.system, request.user) == ("Extract.", CONVERSATION)
-    assert request.body["temperature"] == 0.3
-    assert request.body["max_tokens"] == 4000
+    assert (request.body["temperature"], request.body["max_tokens"]) == (0.3, 4000)
     assert request.body["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "extraction", "strict": False, "schema": {"type": "object"}},
@@ -120,22 +117,6 @@ async def test_chat_sends_the_prompt_and_reads_the_answer(
     expected = Completion(completion.text, "gpt-test", 1, 100, 20, truncated=False)
     assert completion == expected
     assert (chat.extractor, chat.model) == ("openai", "gpt-test")
-
-
-async def test_chat_reports_truncation_and_refusal(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    cases: list[tuple[ChatAnswer, str, bool]] = [
-        (ChatAnswer('{"new_mem', finish_reason="length"), '{"new_mem', True),
-        (ChatAnswer(None), "", False),
-        (ChatAnswer("half an answer", refusal="I will not."), "", False),
-    ]
-    for answer, text, truncated in cases:
-        server.queue(answer)
-
-        completion = await chat.complete(prompt())
-
-        assert (completion.text, completion.truncated) == (text, truncated), answer
 
 
 async def test_chat_without_sensible_usage_is_estimated_from_the_texts(
@@ -175,16 +156,6 @@ def estimated(kind: str) -> float:
         for sample in family.samples
         if sample.name.endswith("_total") and sample.labels["kind"] == kind
     )
-
-
-async def test_chat_joins_content_given_in_parts(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    parts = [{"type": "text", "text": '{"new_'}, {"type": "image"}, {"text": 'memories": []}'}, 5]
-    body = {"choices": [{"message": {"content": parts}}]}
-    server.queue(RawReply(json.dumps(body).encode()))
-
-    assert (await chat.complete(prompt())).text == '{"new_memories": []}'
 
 
 BOUNDED = {
@@ -275,28 +246,18 @@ async def test_chat_asks_as_the_server_wants_it_and_remembers(
         assert {name: request.body.get(name) for name in asked} == asked
 
 
-async def test_chat_refusals_say_little(
-    server: ScriptedModel, chat: OpenAIChatModel, caplog: pytest.LogCaptureFixture
+async def test_chat_refusals_are_told_from_a_wrong_installation(
+    server: ScriptedModel, chat: OpenAIChatModel
 ) -> None:
+    """That they show neither keys nor texts: embeddings/test_roads.py."""
     cases: list[tuple[int, type[ModelRefused | ModelMisconfigured]]] = [
         *((status, ModelRefused) for status in (400, 403, 413, 422)),
         *((status, ModelMisconfigured) for status in (308, 401, 402, 404, 405, 501)),
     ]
     for status, kind in cases:
-        server.always(StatusFault(status, code="some_code", message=f"bad: {USER_TEXT} {KEY}"))
-        caplog.set_level(logging.DEBUG)
-
-        with pytest.raises(kind) as caught, refusing(status):
-            await chat.complete(prompt(USER_TEXT))
-
-        text = str(caught.value)
-        assert str(status) in text, status
-        assert "some_code" in text, status
-        assert caught.value.__cause__ is None, status
-        assert caught.value.__suppress_context__ or caught.value.__context__ is None, status
-        for secret in (USER_TEXT, KEY):
-            assert secret not in text, status
-            assert secret not in caplog.text, status
+        server.always(StatusFault(status, code="some_code", message="bad"))
+        with pytest.raises(kind, match=rf"{status}.*some_code"), refusing(status):
+            await chat.complete(prompt())
 
 
 OUTAGES: list[Fault] = [
@@ -515,28 +476,27 @@ async def test_an_error_sent_as_a_success_counts_as_its_status(
         assert caught.value.doubtful == unclear, error
 
 
-async def test_an_answer_beside_an_empty_error_is_an_answer(
+PARTS = [{"type": "text", "text": '{"new_'}, {"type": "image"}, {"text": 'memories": []}'}, 5]
+READ: dict[str, tuple[Fault | ChatAnswer, str]] = {
+    "content in parts": (
+        RawReply(json.dumps({"choices": [{"message": {"content": PARTS}}]}).encode()),
+        '{"new_memories": []}',
+    ),
+    "an empty error beside the answer": (
+        RawReply(json.dumps(ChatAnswer("text").body("m") | {"error": None}).encode()),
+        "text",
+    ),
+    "gzip": (gzipped(json.dumps(ChatAnswer("{}").body("m")).encode()), "{}"),
+    "several megabytes, below the bound": (ChatAnswer("é" * (3 * 2**20)), "é" * (3 * 2**20)),
+}
+
+
+async def test_other_forms_of_an_answer_are_read(
     server: ScriptedModel, chat: OpenAIChatModel
 ) -> None:
-    body = ChatAnswer("text").body("m") | {"error": None}
-    server.queue(RawReply(json.dumps(body).encode()))
-
-    assert (await chat.complete(prompt())).text == "text"
-
-
-async def test_gzip_replies_are_understood(server: ScriptedModel, chat: OpenAIChatModel) -> None:
-    body = json.dumps(ChatAnswer("{}").body("m"), ensure_ascii=False).encode()
-    server.queue(gzipped(body))
-
-    assert (await chat.complete(prompt())).text == "{}"
-
-
-async def test_an_answer_of_several_megabytes_below_the_bound_is_read(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    server.queue(ChatAnswer("é" * (3 * 2**20)))
-
-    assert len((await chat.complete(prompt())).text) == 3 * 2**20
+    for name, (reply, text) in READ.items():
+        server.queue(reply)
+        assert (await chat.complete(prompt())).text == text, name
 
 
 # The embedder
@@ -552,8 +512,7 @@ async def test_embedding_is_one_call_in_the_order_of_the_texts(
 
     assert server.calls == {"embeddings": 1}
     body = server.embedding_requests[0].body
-    assert body["model"] == "text-embedding-3-small"
-    assert body["dimensions"] == DIMENSIONS
+    assert (body["model"], body["dimensions"]) == ("text-embedding-3-small", DIMENSIONS)
     assert body["encoding_format"] == "base64"
     assert (batch.calls, batch.tokens) == (1, 150)
     for text, vector in zip(texts, batch.vectors, strict=True):
@@ -591,8 +550,7 @@ async def test_blank_and_overlong_texts_never_reach_the_server(
     sent = server.embedding_requests[0].texts
     assert len(batch.vectors) == 4
     assert all(text.strip() for text in sent)
-    assert sent[2] == "đ" * (openai_api.MAX_TEXT_BYTES // 2)
-    assert sent[3] == "fine"
+    assert (sent[2], sent[3]) == ("đ" * (openai_api.MAX_TEXT_BYTES // 2), "fine")
 
 
 async def test_calls_are_split_only_at_the_limits_of_the_api(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 
 from hitherto_extraction.storage import upkeep, users
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.signals import Signals
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.models import Scope
 from tests.revisions import HELD_TABLES
@@ -178,3 +179,28 @@ async def test_a_change_by_hand_outlasts_a_service_that_locks_the_other_way_roun
             assert await _only(watch, "SELECT observations FROM hitherto.preferences") == 3
     finally:
         await writing.close()
+
+
+# The session of a process that listens for what changed in the database.
+
+
+async def test_a_stop_while_it_begins_to_listen_closes_the_session(
+    superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals = Signals("told", superuser_conninfo, later="changes are told")
+    stopped: asyncio.Future[asyncio.Task[None]] = asyncio.get_running_loop().create_future()
+    opened: list[psycopg.AsyncConnection] = []
+    connect = psycopg.AsyncConnection.connect
+
+    async def stopped_at_once(*given: Any, **named: Any) -> psycopg.AsyncConnection:
+        opened.append(await connect(*given, **named))
+        # The stop runs while LISTEN waits for its answer.
+        stopped.set_result(asyncio.create_task(signals.stop()))
+        return opened[0]
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", stopped_at_once)
+    await signals.start()
+    async with asyncio.timeout(120):
+        await (await stopped)
+    [session] = opened
+    assert session.closed

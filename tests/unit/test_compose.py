@@ -211,8 +211,7 @@ def test_the_environment_is_one_the_service_starts_with(
     settings.check_listen(listen)
     assert settings.auth_mode(listen) == "api-key"
     assert not settings.embedded
-    assert settings.openai_api_key is None
-    assert settings.chosen_embedder == "offline"
+    assert (settings.openai_api_key, settings.chosen_embedder) == (None, "offline")
 
 
 def _interpolated(text: str) -> str:

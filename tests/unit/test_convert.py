@@ -81,8 +81,7 @@ def all_names(message: Wire) -> set[str]:
 
 def test_a_memory_with_everything_fills_every_field() -> None:
     message = memory_message(FULL)
-    assert names(message) == all_names(message)
-    assert message.id == str(UUID(int=1))
+    assert (names(message), message.id) == (all_names(message), str(UUID(int=1)))
     assert message.type == memory_pb2.MEMORY_TYPE_FACT
     assert (message.confidence, message.source, message.origin, message.status) == (
         memory_pb2.CONFIDENCE_HIGH,

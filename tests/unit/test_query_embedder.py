@@ -1,17 +1,24 @@
-"""The vector of a question (D10): cached, coalesced, never later than allowed."""
+"""Calls of the embedder: for questions (D10), for batches (row 32, C7), and what they cost."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from hitherto_extraction.pipeline.embedding_loop import embed
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.query import QueryEmbedder
+from hitherto_retrieval.usage_counts import QueryUsageCounter
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
-from hitherto_shared.model_api import ModelMisbehaved, ModelUnavailable
+from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from tests.refusing import refusing
 
 
 class Model:
@@ -161,3 +168,106 @@ def test_names_are_seen_in_questions() -> None:
         ("東京にはいつ行きましたか", "東京"),
     ]:  # fmt: skip
         assert name in names_in(question)
+
+
+# Which texts of a batch get vectors if the embedder refuses some, or goes away (row 32, C7).
+
+
+_ANSWERS = 1_000
+
+
+class Moody(OfflineEmbedder):
+    """Refuses texts with some word in them, and is away after so many answers."""
+
+    def __init__(self, answers: int = _ANSWERS, refused: str = "bad") -> None:
+        self.answers = answers
+        self.refused = refused
+        self.calls = 0
+
+    async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
+        self.calls += 1
+        if any(self.refused in text for text in texts):
+            raise ModelRefused("not this")
+        if not self.answers:
+            raise ModelUnavailable("away")
+        self.answers -= 1
+        return EmbeddingBatch((await super().embed(texts)).vectors, 1, len(texts))
+
+
+def batch(count: int, *bad: int) -> dict[int, tuple[str, ...]]:
+    return {place: (f"{'bad' if place in bad else 'good'} {place}",) for place in range(count)}
+
+
+async def test_every_text_but_those_that_are_refused_gets_its_vector() -> None:
+    for bad in [(), (0,), (63,), (0, 1, 2, 3), (60, 61, 62, 63), (5, 17, 40)]:
+        embedder = Moody()
+        texts = batch(64, *bad)
+        made = await embed(embedder, texts)
+        assert (sorted(made.refused), set(made.vectors)) == (list(bad), set(texts) - set(bad))
+        assert made.outage is None, bad
+        for place, (vector,) in made.vectors.items():
+            (own,) = (await OfflineEmbedder().embed(texts[place])).vectors
+            assert (vector == own).all(), bad
+        assert (made.calls, made.tokens) == (_ANSWERS - embedder.answers, 64 - len(bad))
+
+
+async def test_texts_that_are_all_refused_are_told_from_an_embedder_that_refuses_all() -> None:
+    for count in [1, 2, 3, 4, 64]:
+        embedder = Moody()
+        made = await embed(embedder, batch(count, *range(count)))
+        assert (sorted(made.refused), made.vectors) == (list(range(count)), {})
+        assert embedder.answers == _ANSWERS - 1, count
+        with pytest.raises(ModelRefused), refusing(count):
+            await embed(Moody(refused=""), batch(count))
+
+
+async def test_what_came_before_an_outage_is_kept() -> None:
+    made = await embed(Moody(answers=2), batch(64, 63))
+    assert isinstance(made.outage, ModelUnavailable)
+    assert 0 < len(made.vectors) < 63
+    assert made.calls == 2
+    with pytest.raises(ModelUnavailable):
+        await embed(Moody(answers=0), batch(64))
+
+
+async def test_a_spoiled_answer_counts_as_a_refusal() -> None:
+    class Spoiling(Moody):
+        async def embed(
+            self, texts: Sequence[str], *, timeout: float | None = None
+        ) -> EmbeddingBatch:
+            try:
+                return await super().embed(texts)
+            except ModelRefused as error:
+                raise ModelMisbehaved("not a number") from error
+
+    assert (await embed(Spoiling(), batch(8, 3))).refused == [3]
+    with pytest.raises(ModelMisbehaved):
+        await embed(Spoiling(refused=""), batch(8))
+
+
+# The cost of a call that embeds questions of several tenants: divided, and nothing of it lost.
+
+
+def test_the_shares_of_the_tenants_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = QueryUsageCounter(cast(Database, None))
+    counted: dict[str, Counter[str]] = {}
+
+    def add(tenant_id: str, counts: dict[Any, int]) -> None:
+        counted[tenant_id] = Counter({what: number for (_, what), number in counts.items()})
+
+    monkeypatch.setattr(counter._counts, "add", add)
+    for lengths in (
+        {"a": 3, "b": 3, "c": 3},
+        {"a": 1, "b": 1, "c": 1, "d": 1},
+        {"a": 50, "b": 1, "c": 7},
+        {"a": 5},
+    ):
+        texts = [(tenant, "x" * length) for tenant, length in lengths.items()]
+        for tokens in (0, 1, 2, 10, 11, 100, 101):
+            case = (lengths, tokens)
+            counted.clear()
+            counter.embedded("m", EmbeddingBatch([], 1, tokens), texts)
+            assert counted.keys() == lengths.keys(), case
+            assert sum(each["calls"] for each in counted.values()) == 1, case
+            assert sum(each["tokens"] for each in counted.values()) == tokens, case
+            assert all(share["tokens"] >= 0 for share in counted.values()), case

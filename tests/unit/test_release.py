@@ -74,8 +74,7 @@ def test_another_version_is_written_everywhere(
         shutil.copyfile(ROOT / file, tmp_path / file)
     monkeypatch.setattr(versions, "ROOT", tmp_path)
     before = versions.version()
-    assert versions.main(["98.7.6"]) == 0
-    assert versions.version() == "98.7.6"
+    assert (versions.main(["98.7.6"]), versions.version()) == (0, "98.7.6")
     for file in {file for file, _ in versions.PLACES}:
         there, now = ((base / file).read_text("utf-8") for base in (ROOT, tmp_path))
         assert now.count("98.7.6") == len(

@@ -6,18 +6,23 @@ import unicodedata
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import Stemmer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hitherto_shared.text.bm25 import TermPostings, score
+from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import (
     MAX_TERM,
     MAX_TERMS,
     _content_terms,
     _sequence,
     count_terms,
+    looked_up_terms,
     query_terms,
 )
+from hitherto_shared.text.word_forms import WORDS, forms
 
 
 def _finds(query: str, text: str) -> bool:
@@ -169,3 +174,138 @@ def test_ascii_has_the_terms_that_it_has_beside_another_script(text: str) -> Non
     assert count_terms(text) + Counter(["猫"]) == count_terms(f"{text} 猫")
     if telling := _sequence(text, _content_terms):
         assert [*telling, "猫"] == _sequence(f"{text} 猫", _content_terms)
+
+
+# Words that people call the same meet in the keyword index, however they are written (D13).
+
+
+ALIKE = [
+    # Compatible forms.
+    ("ＡＢＣ１２３", "ABC123"),
+    ("ﾊﾟｿｺﾝ", "パソコン"),
+    ("Ⅱ", "II"),
+    ("𝗽𝗼𝗿𝘁𝗼", "Porto"),
+    ("ﻣﺮﺣﺒﺎ", "مرحبا"),
+    ("ﬁlm", "film"),
+    ("Acme™ rockets", "Acme"),
+    # Digits of other scripts.
+    ("२०३", "203"),
+    # Elisions, and endings behind an apostrophe.
+    ("l’université d’Orléans", "université Orléans"),
+    ("dell’arte", "arte"),
+    ("l'Hospitalet", "Hospitalet"),
+    ("İstanbul'da", "İstanbul"),
+    ("qu’hier", "hier"),
+    # Dotted and dotless.
+    ("ISPARTA", "ısparta"),
+    # Letters that Unicode does not decompose.
+    ("Łódź", "lodz"),
+    ("Ærøskøbing", "aeroskobing"),
+    ("cœur", "coeur"),
+    ("Þórður", "Thordur"),
+    # What nobody sees inside of a word.
+    ("Donau\u00addampf\u00adschiff", "Donaudampfschiff"),
+    ("क\u200d्ष", "क्ष"),
+    ("葛\U000e0100城", "葛城"),
+    # Signs that stand for an apostrophe.
+    ("O´Brien", "O'Brien"),
+    ("O\u2032Brien", "O'Brien"),
+    ("O\u02bbzbekiston", "O'zbekiston"),
+    # Arabic and Persian forms.
+    ("علی", "علي"),
+    ("كتـــاب", "كتاب"),
+]
+
+
+def test_d13_each_finds_the_other() -> None:
+    for written, asked in ALIKE:
+        terms = set(query_terms(asked))
+        assert terms, written
+        assert terms & set(count_terms(written)), (terms, count_terms(written))
+        # Of what is asked with accents, the form without them is enough.
+        assert set(query_terms(written)) & set(count_terms(asked))
+
+
+def test_d13_what_is_another_word_stays_apart() -> None:
+    for written, asked in [
+        ("don't", "Don"),
+        ("сім'я", "сім"),
+        ("we've", "ve"),
+        ("Hà Nội", "Hạ Nôi"),
+        ("می\u200cخواهم", "میخواهم"),
+    ]:
+        assert not set(query_terms(asked)) <= set(count_terms(written))
+
+
+def test_d7_names_are_folded_likewise() -> None:
+    for name, asked in [
+        ("Łukasz Pawłowski", "lukasz pawlowski"), ("Søren Ærø", "soren aero"),
+        ("ＮＴＴドコモ", "NTTドコモ"),
+        ("Hà Nội", "ha noi"), ("Isıl", "ISIL"), ("Ðuro", "duro"), ("ليلى علی", "ليلى علي"),
+        ("Room २०३", "room 203"), ("Donau\u00adschiff", "donauschiff"),
+    ]:  # fmt: skip
+        assert fold(name) == fold(asked)
+
+
+def test_d3_every_case_and_article_finds_the_others() -> None:
+    for written_forms in [
+        "книга книги книгу книгой книге", "Москва Москве Москвой Москву", "новый новая новые новую",
+        "ёлка елка ёлку", "كتاب الكتاب والكتاب بالكتاب للكتاب", "قهوة القهوة والقهوة", "كَتَبَ كتب",
+    ]:  # fmt: skip
+        first, *others = written_forms.split()
+        written = count_terms(first)
+        for other in others:
+            assert set(query_terms(other)) & set(written), (first, other)
+            assert set(query_terms(first)) & set(count_terms(other)), (first, other)
+
+
+def test_d3_other_words_stay_apart() -> None:
+    for one, other in (("книга", "книжник"), ("Москва", "мост"), ("كتاب", "كلب"), ("в", "и")):
+        assert not set(count_terms(one)) & set(count_terms(other))
+
+
+def test_d3_other_scripts_are_as_they_were() -> None:
+    assert list(count_terms("σπίτι בית 猫")) == ["σπίτι", "σπιτι", "בית", "猫"]
+
+
+# Forms of English words that no stem joins: looked up together, and one term in BM25.
+
+
+def test_a_question_finds_the_other_forms_of_its_words() -> None:
+    for query, text in [
+        ("What did she buy?", "Bought a teapot."),
+        ("Who bought the teapot?", "She wants to buy it."),
+        ("What has Lan written?", "Lan wrote a song."),
+        ("When did they go?", "They went in May."),
+        ("Which child?", "Two children."),
+        ("What is her favourite colour?", "Her favorite color."),
+        ("His 2 cats", "Two of them"),
+    ]:
+        indexed = count_terms(text)
+        assert not set(query_terms(query)).issubset(indexed)
+        assert set(looked_up_terms(query)).intersection(indexed) - {"lan"}
+
+
+def test_words_of_other_languages_have_no_further_forms() -> None:
+    for query in ["mua ấm trà", "買い物", "اشترى", "купила чайник"]:
+        terms = query_terms(query)
+        assert terms
+        assert all(forms(term) == (term,) for term in terms)
+
+
+def test_no_form_belongs_to_two_words_and_each_word_has_two() -> None:
+    counted = Counter(form for word in WORDS for form in word)
+    assert [form for form, times in counted.items() if times > 1] == []
+    assert [word for word in WORDS if len(word) < 2] == []
+
+
+def test_forms_of_a_word_are_one_term_in_bm25() -> None:
+    # Document 1 has "go" twice and "went" once, 2 "gone", 3 another word.
+    apart = [
+        TermPostings("go", [1], [2], [9]),
+        TermPostings("went", [1], [1], [9]),
+        TermPostings("gone", [2], [1], [4]),
+        TermPostings("tea", [3], [1], [5]),
+    ]
+    together = [TermPostings("go", [1, 2], [3, 1], [9, 4]), TermPostings("tea", [3], [1], [5])]
+    assert score(apart, 10, 60) == pytest.approx(score(together, 10, 60))

@@ -166,8 +166,7 @@ def test_whoever_reads_the_script_may_stop(prepared: EmbeddedPostgres) -> None:
         text=True,
         timeout=60,
     )
-    assert run.returncode == 0
-    assert run.stderr == ""
+    assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("-- As an administrator")
     assert OWNER in run.stdout or "EXTENSION" in run.stdout
 

@@ -55,13 +55,6 @@ async def start(database: Database) -> None:
         await starting.stop()
 
 
-async def test_c7_the_length_is_corrected_at_the_start(database: Database) -> None:
-    await activate(database, CONFIGURED.name)
-    await start(database)
-    found = await database.run(active_model, timeout=60)
-    assert found == (CONFIGURED.name, CONFIGURED.dimensions)
-
-
 async def test_c7_a_service_starts_though_looking_for_vectors_takes_long(
     database: Database,
     superuser_conninfo: str,
@@ -70,7 +63,7 @@ async def test_c7_a_service_starts_though_looking_for_vectors_takes_long(
 ) -> None:
     """A lock stands for millions of vectors of other models."""
     await activate(database, CONFIGURED.name)
-    monkeypatch.setattr(active_embedder, "_CORRECT_SECONDS", 0.5, raising=False)
+    monkeypatch.setattr(active_embedder, "_CORRECT_SECONDS", 0.5)
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute("LOCK TABLE hitherto.summary_embeddings IN ACCESS EXCLUSIVE MODE")
         with caplog.at_level(logging.ERROR, "hitherto.embeddings"):
@@ -89,7 +82,7 @@ async def test_c7_a_model_that_is_not_active_delays_no_start(
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute("LOCK TABLE hitherto.summary_embeddings IN ACCESS EXCLUSIVE MODE")
         # Without the time limit, which would let the service start all the same.
-        monkeypatch.setattr(active_embedder, "_CORRECT_SECONDS", 600.0, raising=False)
+        monkeypatch.setattr(active_embedder, "_CORRECT_SECONDS", 600.0)
         await start(database)
 
 
@@ -140,7 +133,6 @@ async def test_c7_a_look_that_takes_long_is_not_called_a_change(
     """There may be nothing to change, and elsewhere than in the embedded database nobody does."""
     await database.run(lambda connection: register_model(connection, active, 8), timeout=60)
     await activate(database, active)
-    monkeypatch.setattr(phases, "_LOOK_SECONDS", 0.5, raising=False)
     monkeypatch.setattr(phases, "_BEGIN_SECONDS", 0.5)
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute("LOCK TABLE hitherto.embedding_models IN ACCESS EXCLUSIVE MODE")

@@ -63,8 +63,7 @@ async def test_a_request_says_who_asks_and_keeps_no_cookie(kind: str) -> None:
                 await client.ask("a")
 
     first, second = server.requests
-    assert first.path == f"/v1{client.path}"
-    assert first.headers["authorization"] == f"Bearer {KEY}"
+    assert (first.path, first.headers["authorization"]) == (f"/v1{client.path}", f"Bearer {KEY}")
     assert first.headers["x-a"] == "b"
     assert json.loads(first.body)["reasoning_effort"] == "low"
     assert "cookie" not in second.headers

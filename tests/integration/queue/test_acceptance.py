@@ -142,16 +142,6 @@ async def test_one_key_with_two_bodies_at_once_lets_one_in(stage: Stage) -> None
     assert await stored(stage) == (1, 2, 1)
 
 
-async def test_a_replay_shows_the_job_as_it_is_now(stage: Stage) -> None:
-    """Contract, idempotency: the same ids, the resources in their present state."""
-    intake = stage.intake()
-    first = await intake.submit(TENANT, [transcript()], identity("k1"), timeout=BOUND)
-    (held,) = await stage.claim()
-    await stage.finish(held)
-    again = await intake.submit(TENANT, [transcript()], identity("k1"), timeout=BOUND)
-    assert [(job.job_id, job.state) for job in again.jobs] == [(first.jobs[0].job_id, "succeeded")]
-
-
 async def test_a_replayed_append_tells_what_is_pending_now(stage: Stage) -> None:
     """Contract, idempotency: the first outcome again, not an empty one."""
     intake = stage.intake()

@@ -63,25 +63,6 @@ async def test_three_workers_do_two_hundred_jobs_once_each_and_in_order(stage: S
     assert await stage.rows("SELECT DISTINCT attempt, claim_no FROM jobs") == [(1, 1)]
 
 
-async def test_fifty_batches_of_one_user_leave_one_memory_a_fact(stage: Stage) -> None:
-    """faults.md row 37: duplicate facts of concurrent batches end in one memory each."""
-    await asyncio.gather(*(stage.submit(transcript(1, 3, conversation=f"c{n}")) for n in range(50)))
-    chat = CanaryChat()
-    journal = Journal(stage.extraction(chat).run)
-    for _ in range(2):
-        await stage.worker(journal.run).start()
-    await stage.settled()
-    assert await stage.states() == {"succeeded": 50}
-    assert await overlaps(stage) == 0
-    in_order = await stage.rows("SELECT conversation_id FROM jobs ORDER BY sequence_no")
-    assert journal.started["ana"] == [row[0] for row in in_order]
-    assert [each[1] for each in await stage.memories()] == [
-        "The user mentioned canary:w1.",
-        "The user mentioned canary:w3.",
-    ]
-    assert chat.calls == 50
-
-
 async def test_users_run_in_parallel_up_to_the_concurrency(stage: Stage) -> None:
     """B5: as many users at once as configured, and no more."""
     together = asyncio.Barrier(3)

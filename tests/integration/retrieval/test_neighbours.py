@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
 
+import psycopg
 import pytest
 
-from hitherto_retrieval.storage import neighbours
+from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS, near_pairs, speakers_of
+from hitherto_retrieval.storage import message_candidates, neighbours
 from hitherto_retrieval.storage.candidate import MessageKey
 from hitherto_retrieval.storage.item_query import ItemQuery
-from hitherto_shared.database.pool import Database
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
@@ -125,3 +132,128 @@ async def test_the_best_current_fact_about_each_message(
     for vector, model in ((question, "another"), (None, MODEL[0])):
         unknown = neighbours.facts_about(ItemQuery(ANA, vector=vector, model=model), asked)
         assert {facts.cosine for facts in (await answer(reader, unknown)).values()} == {None}
+
+
+# Neighbours counted in turns: consecutive messages of one speaker are one turn.
+
+
+async def around(
+    reader: Database, *given: MessageKey, turns: int = TURNS, farthest: int = FARTHEST
+) -> set[object]:
+    statement = neighbours.around(ItemQuery(ANA), given, turns=turns, farthest=farthest)
+    return {candidate.key for candidate in await answer(reader, statement)}
+
+
+async def test_consecutive_messages_of_a_speaker_are_one_turn(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    said = [Turn("x", role, name) for role, name in _said("a A A A b b b a b b A")]
+    await converse(superuser_conninfo, "ana", {"c": said, "notes": [Turn("x")] * 9})
+    everything = {("c", number) for number in range(1, 12)}
+    # The turns are 1, 2 to 4, 5 to 7, 8, 9 and 10, 11.
+    assert await around(reader, ("c", 3), turns=0) == {("c", 2), ("c", 4)}
+    assert await around(reader, ("c", 3), turns=1, farthest=9) == {
+        ("c", n) for n in (1, 2, 4, 5, 6, 7)
+    }
+    assert await around(reader, ("c", 8), turns=1, farthest=9) == {
+        ("c", n) for n in (5, 6, 7, 9, 10)
+    }
+    assert await around(reader, ("c", 8), turns=9, farthest=99) == everything - {("c", 8)}
+    # Far away is no neighbour, however much one speaker says.
+    assert await around(reader, ("notes", 2)) == {("notes", n) for n in (1, 3, 4, 5, 6)}
+    assert await around(reader, ("notes", 2), ("notes", 5)) == {
+        ("notes", n) for n in (1, 3, 4, 6, 7, 8, 9)
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_database_and_the_ranking_count_alike(
+    reader: Database, superuser_conninfo: str, seed: int
+) -> None:
+    chance = Random(seed)
+    names = [f"{seed}-{n}" for n in range(4)]
+    said = {
+        name: [
+            Turn("x", *speaker)
+            for speaker in _said(" ".join(chance.choices("aabAt", k=chance.randint(1, 15))))
+        ]
+        for name in names
+    }
+    await converse(superuser_conninfo, "ana", said)
+    query = ItemQuery(ANA, Scores.of(dict.fromkeys(range(1, 200), 1.0)), wanted=200)
+    found = await answer(reader, message_candidates.SEARCH.find(query, PassageFilters()))
+    speakers = {name: of for name, of in speakers_of(found).items() if name in names}
+    assert speakers
+    for name, of in speakers.items():
+        near: dict[int, set[tuple[str, int]]] = {number: set() for number in of}
+        for first, second, _ in near_pairs(of):
+            near[first].add((name, second))
+            near[second].add((name, first))
+        for number in of:
+            assert await around(reader, (name, number)) == near[number]
+
+
+def _said(speakers: str) -> list[tuple[str, str]]:
+    """Roles and names: a and A are two users, b is the assistant, t a tool."""
+    of = {"a": ("user", "Ana"), "A": ("user", "Minh"), "b": ("assistant", ""), "t": ("tool", "")}
+    return [of[letter] for letter in speakers.split()]
+
+
+# What surrounds messages is found without reading all of a long conversation.
+
+
+LONG = 1200
+SHORT = {f"c{number}": [Turn("short")] * 6 for number in range(200)}
+QUERY = ItemQuery(ANA, model=MODEL[0])
+KEYS = [("long", number) for number in range(10, LONG, 10)]
+
+STATEMENTS: dict[str, Statement[Any]] = {
+    "adjacent messages": neighbours.around(QUERY, KEYS, turns=1, farthest=4),
+    "facts": neighbours.facts_about(QUERY, KEYS),
+    "caveats": neighbours.caveats(ANA, KEYS),
+}
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from _nodes(inner)
+
+
+@pytest.mark.parametrize("named", STATEMENTS)
+async def test_messages_around_are_read_and_not_the_conversation(
+    reader: Database, superuser_conninfo: str, named: str
+) -> None:
+    """Counted are the rows that each step looked at, with those that it dropped."""
+    said = [Turn("hello", role=("user", "assistant")[number % 2]) for number in range(LONG)]
+    facts = [Fact("x", conversation_id="long") for _ in range(LONG // 2)]
+    await remember(superuser_conninfo, "ana", facts)
+    await remember(superuser_conninfo, "minh", [Fact("x", conversation_id=name) for name in SHORT])
+    await converse(superuser_conninfo, "ana", {"long": said})
+    await converse(superuser_conninfo, "minh", SHORT)
+    async with await psycopg.AsyncConnection.connect(
+        superuser_conninfo, autocommit=True
+    ) as connection:
+        await connection.execute(
+            "UPDATE memory_sources AS s SET message_id = 'm' || 2 * m.lexical_no FROM memories AS m"
+            " WHERE m.memory_id = s.memory_id AND s.conversation_id = 'long'"
+        )
+        await connection.execute("ANALYZE")
+    statement = STATEMENTS[named]
+
+    async def explain(connection: Connection) -> dict[str, Any]:
+        sql = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}".encode()
+        plans = await connection.fetch_value(sql, statement.parameters)
+        return dict(plans[0]["Plan"])
+
+    plan = await reader.run(explain, timeout=120)
+    looked_at = max(
+        node["Actual Loops"]
+        * (
+            node["Actual Rows"]
+            + node.get("Rows Removed by Filter", 0)
+            + node.get("Rows Removed by Join Filter", 0)
+        )
+        for node in _nodes(plan)
+    )
+    assert looked_at <= 30 * len(KEYS)

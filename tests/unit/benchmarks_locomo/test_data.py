@@ -1,4 +1,4 @@
-"""The data set as it is read, split, and found again in blocks, and what is refused."""
+"""The data set as it is read and found again in blocks, and what is refused."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.locomo.blocks import GoldEvidence
-from benchmarks.locomo.data import (
-    LEAST,
-    SOURCES,
-    BenchmarkQuestion,
-    Data,
-    DataSet,
-    load,
-    sentences,
-    split_turns,
-)
+from benchmarks.locomo.data import SOURCES, BenchmarkQuestion, DataSet, load
 
 TRANSCRIPTS, QUESTIONS = SOURCES[0].transcripts, SOURCES[0].questions
 
@@ -91,11 +82,6 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-# Messages split into several of the same speaker.
-
-LONG = "I moved to Glasgow in May. Wow! The new flat has a garden with two old apple trees. Bye."
-
-
 def talk(user: str, *contents: str) -> dict[str, Any]:
     messages = [
         {**SESSION["messages"][0], "id": f"D1:{place}", "content": content}
@@ -108,40 +94,16 @@ def asked(user: str, *gold: str) -> BenchmarkQuestion:
     return BenchmarkQuestion(f"{user}-q", user, "Where?", "single-hop", frozenset(gold))
 
 
-def test_gold_is_every_piece_or_the_longest_of_the_users_own_message() -> None:
-    data = Data(
-        [talk("ann", LONG, "Good for you!"), talk("ben", "Only one sentence here.")],
-        [asked("ann", "D1:1"), asked("ben", "D1:1", "D9:9")],
-    )
-    every, longest = split_turns(data, "every"), split_turns(data, "longest")
-    assert [(said["id"], said["content"]) for said in every.sessions[0]["messages"]] == [
-        ("D1:1/1", "I moved to Glasgow in May."),
-        ("D1:1/2", "Wow! The new flat has a garden with two old apple trees. Bye."),
-        ("D1:2/1", "Good for you!"),
-    ]
-    assert every.sessions[0]["facts"][0]["evidence"] == ["D1:1/1", "D1:1/2"]
-    assert [one.gold for one in every.questions] == [{"D1:1/1", "D1:1/2"}, {"D1:1/1", "D9:9"}]
-    assert [one.gold for one in longest.questions] == [{"D1:1/2"}, {"D1:1/1", "D9:9"}]
-
-
-def test_no_word_is_lost_and_no_piece_is_too_short() -> None:
-    for text in (LONG, "", "猫が好きです。犬も好きです。鳥はどうですか？まだ分かりません。"):
-        found = sentences(text)
-        assert "".join("".join(found).split()) == "".join(text.split())
-        assert len(found) == 1 or all(len(piece) >= LEAST for piece in found), text
-
-
 def test_evidence_is_what_stands_in_a_block_itself_or_as_a_fact() -> None:
     said = talk("ann", "I adopted a grey cat.", "What is she called?", "Mochi. # She sleeps a lot.")
     said["facts"] = [{"content": "Ann has a cat called Mochi.", "evidence": ["D1:1", "D1:3"]}]
     evidence = GoldEvidence([said, {**said, "user_id": "ben"}])
-    for text, share, with_summaries in [
-        ("nothing of it", 0, 0),
-        ("- 2023-05-08 Ann: I adopted a grey cat.", 1, 1),
-        ("- Mochi. # She sleeps a lot.", 1, 1),
-        ("- Ann has a cat called Mochi. (2023-05-08)", 2, 2),
-        ("Ann has a cat called Mochi.\nI adopted a grey cat.", 2, 2),
-        ("- A greeting.", 0, 3),
+    for text, share in [
+        ("nothing of it", 0),
+        ("- 2023-05-08 Ann: I adopted a grey cat.", 1),
+        ("- Mochi. # She sleeps a lot.", 1),
+        ("- Ann has a cat called Mochi. (2023-05-08)", 2),
+        ("Ann has a cat called Mochi.\nI adopted a grey cat.", 2),
     ]:
         found = evidence.covered(asked("ann", "D1:1", "D1:2", "D1:3"), text)
-        assert found == pytest.approx((share / 3, with_summaries / 3)), text
+        assert found == pytest.approx(share / 3), text

@@ -19,8 +19,7 @@ from hitherto_client.wire import read
 def test_recall_counts_gold_messages_behind_the_first_results() -> None:
     results = [["a"], ["x"], ["x"], ["x"], ["x"], ["b", "c"], ["a"], ["x"], ["x"], ["x"], ["d"]]
     found = score({"a", "b", "c", "d"}, results)
-    assert found.recall_5 == 0.25
-    assert found.recall_10 == 0.75
+    assert (found.recall_5, found.recall_10) == (0.25, 0.75)
 
 
 def test_ndcg_rewards_what_stands_in_front() -> None:
@@ -84,7 +83,6 @@ def run(
             "messages": {BALANCED.name: messages},
             "both": {BALANCED.name: messages},
         },
-        idle={"facts": ["speaker"], "messages": []},
         seconds={"loading": 1.0, "asking": 2.0},
     )
 

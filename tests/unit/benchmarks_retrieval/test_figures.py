@@ -51,7 +51,7 @@ REPORT = RetrievalMeasurements(
         row("floor_search", 2.0),
         row("search", 3.2),
         row("context", 2.2),
-        row("context_query", 4.47),
+        row("context_query", 5.76),
         row("floor_search", 5.0, size=2_000),
         row("search", 7.5, size=2_000),
         row("floor_select", 1.0, size=2_000),
@@ -65,8 +65,8 @@ REPORT = RetrievalMeasurements(
         row("search", 5.6, store=LARGE, spread=980),
     ],
     recall=[
-        Recall(size=2_000, users=3, searches=150, complete=150, recall=1.0, unfiltered=1.0),
-        Recall(size=10_000, users=1, searches=50, complete=50, recall=0.98, unfiltered=0.99),
+        Recall(size=2_000, users=3, searches=150, complete=150, recall=1.0),
+        Recall(size=10_000, users=1, searches=50, complete=50, recall=0.98),
     ],
     alone={COLD: 15.0, WARM: 5.0, WALLED: 4.4, OPEN: 4.0},
 )
@@ -90,11 +90,9 @@ def judged(report: RetrievalMeasurements) -> Mapping[tuple[str, bool | None], li
 
 def test_a_row_is_compared_with_the_floor_of_its_own_place() -> None:
     search, late = REPORT.rows[3], REPORT.rows[10]
-    assert REPORT.times_the_floor(search) == 1.6
-    assert REPORT.times_the_floor(late) == 1.0
+    assert (REPORT.times_the_floor(search), REPORT.times_the_floor(late)) == (1.6, 1.0)
     context = REPORT.single("context", 200)
-    assert REPORT.times_the_floor(context) == 2.2
-    assert REPORT.times_the_floor(REPORT.rows[0]) is None
+    assert (REPORT.times_the_floor(context), REPORT.times_the_floor(REPORT.rows[0])) == (2.2, None)
     assert REPORT.times_the_floor(row("search", 4.0, callers=8)) is None
 
 
@@ -114,12 +112,12 @@ def test_a_run_beyond_a_bar_says_so() -> None:
         (with_row(row("search", 4.51, size=2_000, store=LARGE)), "P3"),
         (with_row(row("search", 5.61, store=LARGE, spread=980)), "P3"),
         (with_row(row("context", 2.21)), "P4"),
-        (with_row(row("context_query", 4.51)), "P4"),
+        (with_row(row("context_query", 5.77)), "P4"),
         (with_alone(**{COLD: 15.1}), "P6"),
         (with_alone(**{WARM: 5.1}), "P6"),
         (with_alone(**{WALLED: 4.41}), "walls"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], complete=149)]), "Q2"),
-        (replace(REPORT, recall=[replace(REPORT.recall[0], unfiltered=0.9999)]), "Q2"),
+        (replace(REPORT, recall=[replace(REPORT.recall[0], recall=0.9999)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[1], recall=0.9799)]), "Q2"),
     ]:
         assert len(judged(worse)[name, False]) == 1
@@ -140,12 +138,10 @@ def found(results: int, *, degraded: bool = False) -> bytes:
 
 def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
     asking = RequestStream("search", USERS, "", 2)
-    assert asking.fault(found(2)) == ""
-    assert asking.fault(found(1)) == "too few"
+    assert (asking.fault(found(2)), asking.fault(found(1))) == ("", "too few")
     assert asking.fault(found(2, degraded=True)) == "degraded"
     floor = RequestStream("floor_search", USERS, "", 2)
-    assert floor.fault(b"\0" * 32) == ""
-    assert floor.fault(b"\0" * 16) == "too few"
+    assert (floor.fault(b"\0" * 32), floor.fault(b"\0" * 16)) == ("", "too few")
 
 
 def test_a_context_without_what_was_asked_for_is_a_fault() -> None:

@@ -41,8 +41,7 @@ async def test_a_tiny_run_has_every_figure_and_no_fault(monkeypatch: pytest.Monk
     assert search is not None
     assert found.times_the_floor(search) is not None
     assert [(each.size, each.users, each.searches) for each in found.recall] == [(40, 2, 10)]
-    assert found.recall[0].complete == 10
-    assert found.recall[0].unfiltered == found.recall[0].recall == 1.0
+    assert (found.recall[0].complete, found.recall[0].recall) == (10, 1.0)
     assert found.alone[WALLED] > 0 < found.alone[OPEN]
     assert ("loading", 80, 80) in told
     for phase in ("measuring", "walls"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
+from typing import NamedTuple
 
 import pytest
 
 from hitherto.v1 import extraction_service_pb2_grpc
+from hitherto_client.command import main
 from hitherto_client.days import days_in
 from tests.unit.client.fake_services import FakeExtraction, Fakes, Others, Recorder, make, start
 
@@ -21,6 +23,27 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name, raising=False)
     with days_in(UTC):
         yield
+
+
+class Printed(NamedTuple):
+    """What was printed since somebody looked last."""
+
+    out: str
+    err: str
+
+
+RunCommand = Callable[[int, Sequence[str]], Printed]
+
+
+@pytest.fixture
+def run_command(capsys: pytest.CaptureFixture[str]) -> RunCommand:
+    """Runs `hitherto` with arguments, which must end with this exit code."""
+
+    def run(code: int, arguments: Sequence[str]) -> Printed:
+        assert main(arguments) == code, arguments
+        return Printed(*capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
 
 import grpc
 import pytest
@@ -12,8 +14,19 @@ import pytest
 from hitherto.v1 import conversation_pb2, extraction_service_pb2, retrieval_service_pb2
 from hitherto_client import Hitherto, HithertoCallError, RetryPolicy, Violation
 from hitherto_client.calls import changes_nothing
+from hitherto_client.command import main
 from hitherto_client.inputs import TranscriptInput
-from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
+from tests.certificates import Authority
+from tests.refusing import refusing
+from tests.unit.client.conftest import RunCommand
+from tests.unit.client.fake_services import (
+    PATIENT_SECONDS,
+    Failure,
+    Fakes,
+    Others,
+    Recorder,
+    connected,
+)
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
 
@@ -96,15 +109,10 @@ class TestIdempotencyKeys:
 
 
 class TestRetries:
-    @pytest.mark.parametrize(
-        "code",
-        [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED],
-    )
-    def test_reads_are_repeated(
-        self, client: Hitherto, fakes: Fakes, code: grpc.StatusCode
-    ) -> None:
+    def test_reads_are_repeated(self, client: Hitherto, fakes: Fakes) -> None:
+        """By which codes, and how long after: clients/rules.json."""
         fakes.answer("GetContext", {"promptBlock": "known"})
-        fakes.fail("GetContext", Failure(code), Failure(code))
+        fakes.fail("GetContext", UNAVAILABLE, Failure(grpc.StatusCode.ABORTED))
         assert client.get_context("sarah").prompt_block == "known"
         assert len(fakes.calls("GetContext")) == 3
 
@@ -116,28 +124,6 @@ class TestRetries:
         # Whoever forgot to start the services reads how.
         assert "start it with `hitherto up`, or set HITHERTO_RETRIEVAL_ADDRESS" in str(caught.value)
         assert len(fakes.calls("GetContext")) == QUICK.attempts
-
-    @pytest.mark.parametrize(
-        "code",
-        "INVALID_ARGUMENT NOT_FOUND FAILED_PRECONDITION PERMISSION_DENIED UNAUTHENTICATED"
-        " DEADLINE_EXCEEDED INTERNAL UNKNOWN UNIMPLEMENTED".split(),
-    )
-    def test_other_codes_are_final_even_with_retry_info(
-        self, client: Hitherto, fakes: Fakes, code: str
-    ) -> None:
-        fakes.fail("GetContext", Failure(grpc.StatusCode[code], "SOMETHING", retry_after=0.001))
-        with pytest.raises(HithertoCallError) as caught:
-            client.get_context("sarah")
-        assert caught.value.code.name == code
-        assert len(fakes.calls("GetContext")) == 1
-
-    def test_what_is_too_large_for_grpc_is_sent_once(self, client: Hitherto, fakes: Fakes) -> None:
-        words = "Received message larger than max (5000000 vs. 4194304)"
-        fakes.fail("GetContext", *[Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "", words)] * 9)
-        with pytest.raises(HithertoCallError) as caught:
-            client.get_context("sarah")
-        assert caught.value.reason == "REQUEST_TOO_LARGE"
-        assert len(fakes.calls("GetContext")) == 1
 
     def test_retry_info_is_followed_beyond_the_attempts(
         self, client: Hitherto, fakes: Fakes
@@ -152,8 +138,7 @@ class TestRetries:
         fakes.fail("SubmitTranscripts", full)
         with pytest.raises(HithertoCallError) as caught:
             client.submit_transcripts([TALK])
-        assert caught.value.reason == "QUEUE_FULL"
-        assert caught.value.retry_after == 3600
+        assert (caught.value.reason, caught.value.retry_after) == ("QUEUE_FULL", 3600)
 
 
 class TestErrors:
@@ -172,8 +157,7 @@ class TestErrors:
             client.search("sarah")
         error = caught.value
         assert error.code is grpc.StatusCode.INVALID_ARGUMENT
-        assert error.reason == "INVALID_FIELD"
-        assert error.message == "2 fields are wrong"
+        assert (error.reason, error.message) == ("INVALID_FIELD", "2 fields are wrong")
         assert error.metadata == {"field": "limit"}
         assert error.violations == (
             Violation("limit", "should not be negative"),
@@ -230,8 +214,7 @@ class TestErrors:
             client.search("sarah")
         for again in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
             assert isinstance(again, HithertoCallError)
-            assert vars(again) == vars(caught.value)
-            assert str(again) == str(caught.value)
+            assert (vars(again), str(again)) == (vars(caught.value), str(caught.value))
 
 
 class TestWatch:
@@ -261,3 +244,93 @@ class TestEnhancePrompt:
         enhanced = client.enhance_prompt("Be kind.", "sarah", "\ud800")
         assert enhanced.text == "Be kind."
         assert enhanced.problem
+
+
+# TLS: the client trusts the authority it was given, and nobody else.
+
+
+ONCE = RetryPolicy(attempts=1)
+
+
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """The address of a server with TLS, and the file that vouches for it."""
+    authority = Authority(tmp_path, "ours")
+    pair = authority.pair("server")
+    files = pair.key.read_bytes(), pair.certificate.read_bytes()
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=2))
+    server.add_generic_rpc_handlers((Others(Recorder()),))
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([files]))
+    server.start()
+    yield f"127.0.0.1:{port}", authority.file
+    server.stop(None).wait(10)
+
+
+def test_another_one_is_not(
+    secure: tuple[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_command: RunCommand,
+) -> None:
+    address, _ = secure
+    other = Authority(tmp_path, "other").file
+    with (
+        Hitherto(address, tls_ca_file=other, retry=ONCE) as client,
+        pytest.raises(HithertoCallError) as caught,
+    ):
+        client.get_context("sarah")
+    assert caught.value.code is grpc.StatusCode.UNAVAILABLE
+    monkeypatch.setenv("HITHERTO_TLS_CA_FILE", str(other))
+    assert (
+        "HITHERTO_TLS_CA_FILE" in run_command(3, ["context", "sarah", "--retrieval", address]).err
+    )
+
+
+# A token in place of a key: given, from the environment, or made anew for every call.
+
+
+def sent(fakes: Fakes) -> list[str]:
+    return [str(call.metadata["authorization"]) for call in fakes.calls("GetContext")]
+
+
+def test_a_provider_is_asked_for_every_call(fakes: Fakes) -> None:
+    tokens = iter(["a.b.c", "d.e.f"])
+    with Hitherto(token=lambda: next(tokens)) as client:
+        client.get_context("sarah")
+        client.get_context("sarah")
+    assert sent(fakes) == ["Bearer a.b.c", "Bearer d.e.f"]
+
+
+@pytest.mark.parametrize("token", ["", "a b", "kh\u00f3a", "a\nb"])
+def test_a_provider_that_gives_no_token_ends_the_call(fakes: Fakes, token: str) -> None:
+    with Hitherto(token=lambda: token) as client, pytest.raises(ValueError, match="token"):
+        client.get_context("sarah")
+    assert fakes.calls("GetContext") == []
+
+
+def test_what_cannot_be_a_token_is_refused_at_once() -> None:
+    for token in ["a b", "kh\u00f3a", "a\nb"]:
+        with pytest.raises(ValueError, match="token") as caught, refusing(token):
+            Hitherto(token=token)
+        assert token not in str(caught.value)
+
+
+def test_the_environment_names_the_token(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HITHERTO_TOKEN", "a.b.c")
+    with Hitherto() as client:
+        client.get_context("sarah")
+    assert main(["context", "sarah", "--json"]) == 0
+    # What is given is meant more than what lies about.
+    with Hitherto(api_key="mk_x_y") as client:
+        client.get_context("sarah")
+    assert sent(fakes) == ["Bearer a.b.c", "Bearer a.b.c", "Bearer mk_x_y"]
+
+
+def test_a_key_and_a_token_are_one_too_many(
+    monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
+) -> None:
+    with pytest.raises(ValueError, match="HITHERTO_TOKEN"):
+        Hitherto(api_key="mk_x_y", token="a.b.c")
+    monkeypatch.setenv("HITHERTO_TOKEN", "a.b.c")
+    monkeypatch.setenv("HITHERTO_API_KEY", "mk_x_y")
+    assert "HITHERTO_TOKEN" in run_command(2, ["context", "sarah"]).err

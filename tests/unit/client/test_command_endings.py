@@ -13,9 +13,9 @@ from unicodedata import normalize
 import grpc
 import pytest
 
-from hitherto_client.command import main
 from hitherto_client.command.output import clean
 from tests.unit.client.command_samples import hitherto, lines_file
+from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Failure, Fakes
 
 RUN = "import sys; from hitherto_client.command import main; sys.exit(main())"
@@ -24,30 +24,26 @@ HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]not markup[/bold] \x9b2J\u20
 
 
 class TestTerminal:
-    def test_texts_cannot_command_it(
-        self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_texts_cannot_command_it(self, fakes: Fakes, run_command: RunCommand) -> None:
         told = {"content": HOSTILE, "detail": HOSTILE}
         fakes.answer("SearchMemories", {"results": [{"memory": told}]})
         fakes.answer("GetMemory", {"memory": told})
         fakes.answer("ListMemories", {"memories": [told]})
         for command in (["search", "sarah"], ["memory", "sarah", "x"], ["memories", "sarah"]):
-            assert main(command) == 0
-            out, err = capsys.readouterr()
+            out, err = run_command(0, command)
             assert "[bold]not markup[/bold]" in out
             assert ":smile:" in out
             for sign in ("\x1b", "\x9b", "\x00", "\x07", "\u202e", "title", "2J"):
                 assert sign not in out + err
 
-    def test_nor_can_errors(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_nor_can_errors(self, fakes: Fakes, run_command: RunCommand) -> None:
         fakes.fail(
             "GetContext",
             Failure(
                 grpc.StatusCode.INVALID_ARGUMENT, "X", HOSTILE, violations=(("field", HOSTILE),)
             ),
         )
-        assert main(["context", "sarah"]) == 2
-        err = capsys.readouterr().err
+        err = run_command(2, ["context", "sarah"]).err
         assert "\x1b" not in err
         assert "[bold]not markup[/bold]" in err
         assert len(err.splitlines()) == 2
@@ -127,16 +123,13 @@ sys.exit(main(["--help"]))
 
 
 class TestEndings:
-    def test_an_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_an_unknown_command(self, run_command: RunCommand) -> None:
         for word, meant in [("savee", "save"), ("remember", "save")]:
-            assert main([word, "ana"]) == 2
-            told = capsys.readouterr().err
+            told = run_command(2, [word, "ana"]).err
             assert f"did you mean `{meant}`?" in told
             assert len(told.splitlines()) == 1, word
 
-    def test_what_was_typed_wrongly_takes_one_line(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_was_typed_wrongly_takes_one_line(self, run_command: RunCommand) -> None:
         for typed, told in [
             ("memories", "required: USER; see `hitherto memories --help`"),
             ("memories ana --type facts", "invalid choice: 'facts'"),
@@ -151,14 +144,12 @@ class TestEndings:
             ("save ana x --extraction :9", "HOST:PORT, such as 127.0.0.1:50052, and not :9"),
             ("save ana x --extraction localhost:http", "HOST:PORT, such as localhost:50052, and"),
         ]:
-            assert main(typed.split()) == 2
-            (line,) = capsys.readouterr().err.splitlines()
+            (line,) = run_command(2, typed.split()).err.splitlines()
             assert line.startswith("hitherto: "), typed
             assert told in line
 
-    def test_an_argument_that_is_no_text(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["context", "sarah", "\udcff"]) == 2
-        assert "not valid text" in capsys.readouterr().err
+    def test_an_argument_that_is_no_text(self, run_command: RunCommand) -> None:
+        assert "not valid text" in run_command(2, ["context", "sarah", "\udcff"]).err
 
     @pytest.mark.faults
     @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -228,8 +219,7 @@ class TestAnOutputThatTakesNothing:
     def test_a_full_one_is_a_failure(self, words: str, variables: dict[str, str]) -> None:
         code, out, err = self.ended(words, ">/dev/full", **variables)
         assert (code, out) == (1, "")
-        assert err.count("No space left on device") == 1
-        assert len(err.splitlines()) == 1
+        assert (err.count("No space left on device"), len(err.splitlines())) == (1, 1)
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
     def test_so_is_a_full_one_for_errors(self) -> None:
@@ -285,7 +275,7 @@ SAID = normalize("NFC", "Người dùng thích uống cà phê sữa đá và kh
 
 @pytest.mark.parametrize("width", [160, 80, 50])
 def test_words_and_ids_stay_whole_at_any_usual_width(
-    fakes: Fakes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+    fakes: Fakes, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     fakes.answer(
@@ -302,8 +292,7 @@ def test_words_and_ids_stay_whole_at_any_usual_width(
             ]
         },
     )
-    assert main(["memories", "ana"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = run_command(0, ["memories", "ana"]).out.splitlines()
     assert all(len(line) <= width for line in lines)
     words = " ".join(lines).split()
     assert {ID, "preference", "superseded", "importance", "2026-08-17", *SAID.split()} <= set(words)

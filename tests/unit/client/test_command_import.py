@@ -16,6 +16,7 @@ from hitherto_client import records
 from hitherto_client.command import main
 from hitherto_client.records import memory_request, read_records
 from tests.refusing import refusing
+from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Failure, Fakes
 
 
@@ -63,15 +64,14 @@ def contents(fakes: Fakes) -> list[str]:
 
 class TestImport:
     def test_memories_with_words_and_defaults(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
     ) -> None:
         path = write(
             tmp_path,
             {"content": "Thích trà", "type": "preference", "status": "x", "id": "y"},
             {"content": "b", "type": "MEMORY_TYPE_GOAL", "user_id": "minh", "origin": "tool"},
         )
-        assert main(["import", path, "--user", "ana", "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = json.loads(run_command(0, ["import", path, "--user", "ana", "--json"]).out)
         assert found["files"][0]["kind"] == "memories"
         assert (found["files"][0]["accepted"], found["files"][0]["deduplicated"]) == (2, 1)
         (asked,) = ready.calls("StreamMemories")
@@ -81,7 +81,7 @@ class TestImport:
         ]
 
     def test_a_service_that_goes_away_meanwhile_is_named_once(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
     ) -> None:
         def once(requests: list[extraction.StreamTranscriptsRequest]) -> Any:
             ready.others.replies["StreamTranscripts"] = take
@@ -93,13 +93,12 @@ class TestImport:
 
         ready.others.replies["StreamTranscripts"] = once
         path = write(tmp_path, *(talk(f"c{number}") for number in range(150)))
-        assert main(["import", path]) == 0
-        err = capsys.readouterr().err
+        err = run_command(0, ["import", path]).err
         assert err.count("waiting: the extraction service at") == 1
         assert err.count("waiting: the database is starting") == 1
 
     def test_bad_lines_are_named_and_stop_nothing(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
     ) -> None:
         """Those found here and those that the service refuses, by the lines of the file."""
         path = write(
@@ -112,13 +111,11 @@ class TestImport:
             talk("c3"),
             talk("c4", time_zone="Nowhere"),
         )
-        assert main(["import", path]) == 1
-        err = capsys.readouterr().err
+        err = run_command(1, ["import", path]).err
         for line, words in ((3, "not JSON"), (4, "is unknown"), (5, "user_id"), (7, "is unknown")):
             (told,) = [text for text in err.splitlines() if f"line {line}:" in text]
             assert words in told
-        assert main(["import", path, "--json"]) == 1
-        (found,) = json.loads(capsys.readouterr().out)["files"]
+        (found,) = json.loads(run_command(1, ["import", path, "--json"]).out)["files"]
         assert (found["accepted"], found["rejected"]) == (2, 4)
         assert [error["line"] for error in found["errors"]] == [3, 4, 5, 7]
 
@@ -129,18 +126,17 @@ class TestImport:
         self,
         ready: Fakes,
         tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
+        run_command: RunCommand,
         text: str,
         hinted: bool,
     ) -> None:
         path = tmp_path / "conversations.json"
         path.write_text(text, "utf-8")
-        assert main(["import", str(path), "--user", "ana"]) == 1
-        err = capsys.readouterr().err
+        err = run_command(1, ["import", str(path), "--user", "ana"]).err
         assert ("--from: chatgpt, claude" in err) == hinted
 
     def test_an_export_that_is_no_file_is_said_to_be_none(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, tmp_path: Path, run_command: RunCommand
     ) -> None:
         missing = tmp_path / "nowhere.zip"
         for given, told in (
@@ -149,34 +145,30 @@ class TestImport:
         ):
             for more in ([], ["--dry-run"]):
                 arguments = ["import", "--from", "chatgpt", "--user", "ana", given, *more]
-                assert main(arguments) == 2
-                assert capsys.readouterr().err.endswith(told)
+                assert run_command(2, arguments).err.endswith(told)
 
     def test_a_large_conversation_keeps_its_line(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
     ) -> None:
         """In parts of its own, so that places in the stream are not lines any more."""
         messages = [{"role": "user", "content": f"m{n}"} for n in range(4_500)]
         path = write(tmp_path, talk("long", messages=messages), talk("bad", time_zone="Nowhere"))
-        assert main(["import", path, "--json"]) == 1
-        (found,) = json.loads(capsys.readouterr().out)["files"]
+        (found,) = json.loads(run_command(1, ["import", path, "--json"]).out)["files"]
         assert found["accepted"] == 3
         assert [error["line"] for error in found["errors"]] == [2]
 
     def test_kinds_are_not_mixed(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
     ) -> None:
         mixed = write(tmp_path, {"content": "a"}, talk("c1"), {"content": "b"})
         other = write(tmp_path, talk("c2"), {"content": "c"}, name="other.jsonl")
-        assert main(["import", mixed, other, "--user", "ana"]) == 1
-        err = capsys.readouterr().err
+        err = run_command(1, ["import", mixed, other, "--user", "ana"]).err
         assert "files of their own" in err
         assert "`messages` is missing" in err
-        assert contents(ready) == ["a", "b"]
-        assert len(ready.calls("StreamTranscripts")) == 1
+        assert (contents(ready), len(ready.calls("StreamTranscripts"))) == (["a", "b"], 1)
 
     def test_what_was_taken_is_told_when_it_breaks_off(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
     ) -> None:
         def later(requests: Any) -> Any:
             ready.fail(
@@ -186,8 +178,7 @@ class TestImport:
 
         ready.others.replies["StreamTranscripts"] = later
         path = write(tmp_path, *(talk(f"c{n}") for n in range(150)))
-        assert main(["import", path]) == 1
-        err = capsys.readouterr().err
+        err = run_command(1, ["import", path]).err
         assert "100 items were taken and stay, and so may some of those just sent" in err
         assert "SCOPE_MISSING" in err
 
@@ -195,15 +186,14 @@ class TestImport:
         self,
         ready: Fakes,
         tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
+        run_command: RunCommand,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         path = write(tmp_path, "\ufeff" + json.dumps({"content": "a"}), {"content": "b"})
         with open(path, encoding="utf-8") as stdin:
             monkeypatch.setattr("sys.stdin", stdin)
-            assert main(["import", "-", "--user", "ana"]) == 0
+            assert "stdin" in run_command(0, ["import", "-", "--user", "ana"]).out
         assert contents(ready) == ["a", "b"]
-        assert "stdin" in capsys.readouterr().out
         packed = tmp_path / "items.jsonl.gz"
         packed.write_bytes(gzip.compress(Path(path).read_bytes()))
         assert main(["import", str(packed), "--user", "ana"]) == 0
@@ -249,7 +239,7 @@ class TestRecords:
                 memory_request(record, "ana")
 
     def test_a_trial_run_counts_what_would_be_refused_and_nothing_of_it(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
     ) -> None:
         del ready
         broken = talk("c1") | {"messages": [{"role": "user", "content": "half of \ud83d"}]}
@@ -257,12 +247,10 @@ class TestRecords:
         saved = [{"user_id": "ana", "content": "x", "valid_from": "soon"}, {"content": "y"}]
         memories = write(tmp_path, *saved, talk("c3"), name="memories.jsonl")
         arguments = ["import", "--dry-run", talks, memories]
-        assert main([*arguments, "--user", "ana", "--json"]) == 0
-        plan = json.loads(capsys.readouterr().out)
+        plan = json.loads(run_command(0, [*arguments, "--user", "ana", "--json"]).out)
         assert (plan["conversations"], plan["messages"], plan["memories"]) == (1, 1, 1)
         assert (plan["unreadable_lines"], plan["first"], plan["last"]) == (5, "", "")
-        assert main(arguments) == 0
-        assert "6 lines would be refused" in capsys.readouterr().out
+        assert "6 lines would be refused" in run_command(0, arguments).out
 
 
 class TestDocuments:
@@ -302,14 +290,13 @@ class TestDocuments:
         self,
         fakes: Fakes,
         tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
+        run_command: RunCommand,
         text: str,
         words: str,
     ) -> None:
         path = tmp_path / "a.txt"
         path.write_text(text, "utf-8")
-        assert main(["documents", "add", "ana", str(path)]) == 2
-        assert words in capsys.readouterr().err
+        assert words in run_command(2, ["documents", "add", "ana", str(path)]).err
         assert not fakes.calls("IngestDocuments")
 
 
@@ -320,7 +307,7 @@ class TestDocuments:
 def test_a_damaged_packed_file_ends_with_a_sentence(
     ready: Fakes,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    run_command: RunCommand,
     options: list[str],
     damage: str,
 ) -> None:
@@ -334,7 +321,6 @@ def test_a_damaged_packed_file_ends_with_a_sentence(
             "not packed": lines,
         }[damage]
     )
-    assert main(["import", "--user", "ana", *options, str(packed)]) == 2
-    captured = capsys.readouterr()
+    captured = run_command(2, ["import", "--user", "ana", *options, str(packed)])
     assert f"hitherto: {packed} cannot be unpacked" in captured.err
     assert captured.out == ""

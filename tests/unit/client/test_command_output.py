@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hitherto_client.command import main
 from tests.unit.client.command_samples import ID, MEMORY
+from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Fakes
 
 
@@ -167,7 +167,7 @@ SHOWN: list[tuple[str, str, dict[str, Any], list[str], list[str]]] = [
 @pytest.mark.parametrize(("typed", "method", "reply", "out", "err"), SHOWN)
 def test_what_is_shown(
     fakes: Fakes,
-    capsys: pytest.CaptureFixture[str],
+    run_command: RunCommand,
     monkeypatch: pytest.MonkeyPatch,
     typed: str,
     method: str,
@@ -177,43 +177,33 @@ def test_what_is_shown(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")
     fakes.answer(method, reply)
-    assert main(shlex.split(typed)) == 0
-    shown, told = capsys.readouterr()
+    shown, told = run_command(0, shlex.split(typed))
     for part in out:
         assert part in shown
     for part in err:
         assert part in told
     assert bool(out) == bool(shown) or method == "SaveMemory"
     # Machines get the whole reply and nothing beside it.
-    assert main([*shlex.split(typed), "--json"]) == 0
-    shown, told = capsys.readouterr()
+    shown, told = run_command(0, [*shlex.split(typed), "--json"])
     assert isinstance(json.loads(shown), dict)
     assert told == ""
 
 
-def test_a_command_that_is_named_can_be_typed(
-    fakes: Fakes, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_that_is_named_can_be_typed(fakes: Fakes, run_command: RunCommand) -> None:
     fakes.answer("ForgetMemory", {"memory": MEMORY})
-    assert main(["forget", "Ana Maria", ID]) == 0
-    assert f"`hitherto restore 'Ana Maria' {ID}`" in capsys.readouterr().err
+    assert f"`hitherto restore 'Ana Maria' {ID}`" in run_command(0, ["forget", "Ana Maria", ID]).err
 
 
-def test_long_texts_are_cut_in_the_table_only(
-    fakes: Fakes, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_long_texts_are_cut_in_the_table_only(fakes: Fakes, run_command: RunCommand) -> None:
     fakes.answer("SearchMemories", {"results": [{"message": {"content": "word " * 5_000}}]})
-    assert main(["search", "ana", "q"]) == 0
-    assert len(capsys.readouterr().out) < 2_500
-    assert main(["search", "ana", "q", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["results"]
+    assert len(run_command(0, ["search", "ana", "q"]).out) < 2_500
+    (found,) = json.loads(run_command(0, ["search", "ana", "q", "--json"]).out)["results"]
     assert len(found["message"]["content"]) == 25_000
 
 
-def test_what_machines_read_hides_no_sign(fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_machines_read_hides_no_sign(fakes: Fakes, run_command: RunCommand) -> None:
     fakes.answer("GetContext", {"promptBlock": "sống\x85\u202e"})
-    assert main(["context", "ana", "--json"]) == 0
-    out = capsys.readouterr().out
+    out = run_command(0, ["context", "ana", "--json"]).out
     assert json.loads(out)["prompt_block"] == "sống\x85\u202e"
     assert "\x85" not in out
     assert "\u202e" not in out
@@ -228,14 +218,13 @@ def test_what_machines_read_hides_no_sign(fakes: Fakes, capsys: pytest.CaptureFi
 )
 def test_all_pages_are_one_document(
     fakes: Fakes,
-    capsys: pytest.CaptureFixture[str],
+    run_command: RunCommand,
     typed: str,
     method: str,
     field: str,
     page: dict[str, Any],
 ) -> None:
     fakes.pages(method, *({field: [page]} for _ in range(3)))
-    assert main([*typed.split(), "--all", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(run_command(0, [*typed.split(), "--all", "--json"]).out)
     assert len(found[field]) == 3
     assert not found.get("next_page_token")

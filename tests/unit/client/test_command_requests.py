@@ -20,6 +20,7 @@ from hitherto_client.command.output import UsageError
 from hitherto_client.command.profiles import read_changes
 from tests.refusing import refusing
 from tests.unit.client.command_samples import ID
+from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Fakes
 
 END_OF_MAY_1 = "2024-05-01T23:59:59.999999Z"
@@ -299,13 +300,10 @@ def refused() -> Iterator[str]:
             yield f"{head} {typed}".strip()
 
 
-def test_wrong_usage_sends_nothing(
-    fakes: Fakes, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage_sends_nothing(fakes: Fakes, folder: Path, run_command: RunCommand) -> None:
     cases = list(refused())
     for typed in cases:
-        assert main(shlex.split(typed)) == 2, typed
-        assert capsys.readouterr().err, typed
+        assert run_command(2, shlex.split(typed)).err, typed
         assert not any(fakes.recorder.calls.values()), typed
 
 

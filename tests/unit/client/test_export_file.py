@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from hitherto_client.command import main
 from hitherto_client.export import NoExport, count_records
 from tests.refusing import refusing
+from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Fakes
 
 MEBIBYTE = 1024 * 1024
@@ -69,13 +69,17 @@ def test_what_is_no_record_is_told() -> None:
 
 
 def test_nothing_of_a_cut_export_is_sent(
-    fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fakes: Fakes, tmp_path: Path, run_command: RunCommand
 ) -> None:
     path = tmp_path / "ana.jsonl"
     path.write_bytes(as_file(lines()[:-1]).getvalue())
     for extra in ([], ["--dry-run"]):
-        assert main(["import", "--from", "hitherto", "--user", "ana", *extra, str(path)]) == 2
-        assert "was cut off before its manifest" in capsys.readouterr().err
+        assert (
+            "was cut off before its manifest"
+            in run_command(
+                2, ["import", "--from", "hitherto", "--user", "ana", *extra, str(path)]
+            ).err
+        )
     assert not fakes.calls("ImportUser")
 
 

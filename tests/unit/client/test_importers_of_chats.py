@@ -11,6 +11,7 @@ import pytest
 from hitherto_client.command import main
 from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
 from tests.refusing import refusing
+from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Fakes
 
 DAY = 86_400.0
@@ -114,27 +115,26 @@ class TestConversationsWithoutAnyTime:
         self,
         tmp_path: Path,
         fakes: Fakes,
-        capsys: pytest.CaptureFixture[str],
+        run_command: RunCommand,
         source: str,
         value: dict[str, Any],
     ) -> None:
         command = ["import", "--from", source, "--user", "ana", str(written(tmp_path, value))]
-        assert main([*command, "--dry-run"]) == 0
-        assert "says nowhere when it was held" in capsys.readouterr().out
+        assert "says nowhere when it was held" in run_command(0, [*command, "--dry-run"]).out
         report = ExportReport()
         assert read(source, written(tmp_path, value), report) == []
         assert len(report.undated) == 1
-        assert main(command) == 1
-        assert "--undated" in capsys.readouterr().err
+        assert "--undated" in run_command(1, command).err
         assert not fakes.calls("StreamTranscripts")
 
 
 def test_a_conversation_named_by_a_whole_text_is_named_in_short(
-    tmp_path: Path, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, fakes: Fakes, run_command: RunCommand
 ) -> None:
     talk = chatgpt(None, None, conversation_id="x" * 10_000)
-    assert main(["import", "--from", "chatgpt", "--user", "ana", str(written(tmp_path, talk))]) == 1
-    told = capsys.readouterr().err
+    told = run_command(
+        1, ["import", "--from", "chatgpt", "--user", "ana", str(written(tmp_path, talk))]
+    ).err
     assert "x" * 20 in told
     assert len(told) < 1_000
 
@@ -146,7 +146,7 @@ def _take(requests: list[Any]) -> Any:
 
 
 def test_a_refused_conversation_is_named(
-    tmp_path: Path, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, fakes: Fakes, run_command: RunCommand
 ) -> None:
     """An archive has no lines to look at, and a conversation has a name in it."""
 
@@ -159,12 +159,10 @@ def test_a_refused_conversation_is_named(
     fakes.others.replies["StreamTranscripts"] = refuse_one
     talks = [chatgpt(FIRST, conversation_id=name) for name in "abc"]
     command = ["import", "--from", "chatgpt", "--user", "ana", str(written(tmp_path, *talks))]
-    assert main(command) == 1
-    told = capsys.readouterr().err
+    told = run_command(1, command).err
     assert "conversations.json: chatgpt:b: is another (MESSAGE_ID_REUSED)" in told
     assert "line" not in told
-    assert main([*command, "--json"]) == 1
-    (found,) = json.loads(capsys.readouterr().out)["files"]
+    (found,) = json.loads(run_command(1, [*command, "--json"]).out)["files"]
     problem = "chatgpt:b: is another (MESSAGE_ID_REUSED)"
     assert found["errors"] == [{"line": 0, "problem": problem}]
 

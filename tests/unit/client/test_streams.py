@@ -77,8 +77,7 @@ def test_windows_cover_everything_in_order(client: Hitherto, fakes: Fakes) -> No
     assert sent(fakes) == [100, 100, 50]
     assert (reply.accepted_count, reply.rejected_count) == (247, 3)
     assert [error.index for error in reply.errors] == [0, 120, 249]
-    assert len(reply.job_ids) == 247
-    assert reply.job_ids[-1] == "job of c248"
+    assert (len(reply.job_ids), reply.job_ids[-1]) == (247, "job of c248")
     client.get_context("ana")
     assert fakes.calls("GetContext")[0].request.consistency_token == "t50"
     assert told == [Progress(100, 99, 1), Progress(200, 198, 2), Progress(250, 247, 3)]
@@ -108,11 +107,9 @@ def test_memories_are_summed_up_and_keep_keys_of_their_own(client: Hitherto, fak
     items: list[MemoryInput] = [{"user_id": "ana", "content": word} for word in words]
     items[7]["idempotency_key"] = "mine"
     reply = client.import_memories(items)
-    assert (reply.saved_count, reply.deduplicated_count) == (150, 15)
-    assert list(reply.memory_ids) == words
+    assert (reply.saved_count, reply.deduplicated_count, list(reply.memory_ids)) == (150, 15, words)
     keys = [request.item.idempotency_key for request in fakes.calls("StreamMemories")[0].request]
-    assert keys[7] == "mine"
-    assert len(set(keys)) == 100
+    assert (keys[7], len(set(keys))) == ("mine", 100)
 
 
 def test_large_items_make_small_windows(client: Hitherto, fakes: Fakes) -> None:

@@ -60,8 +60,7 @@ async def test_it_is_a_chat_model_that_costs_nothing() -> None:
     message = PromptMessage("m1", "user", "", "I live in Graz.", SATURDAY)
     prompt = Prompt("", "", Batch({}, None, (), (message,)), {})
     first, second = await model.complete(prompt), await model.complete(prompt)
-    assert first == second
-    assert (first.calls, first.input_tokens, first.output_tokens) == (0, 0, 0)
+    assert (first, first.calls, first.input_tokens, first.output_tokens) == (second, 0, 0, 0)
     assert contents(json.loads(first.text)) == ["User lives in Graz."]
     assert "English" in LIMITS
     assert "Vietnamese" in LIMITS

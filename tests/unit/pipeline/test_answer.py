@@ -109,8 +109,7 @@ def test_one_wrong_key_does_not_cost_the_others() -> None:
         profile=[1],
         conversation_summary="it went well",
     )
-    assert len(found.new) == 1
-    assert (found.profile, found.summary, found.dropped) == ([], None, 3)
+    assert (len(found.new), found.profile, found.summary, found.dropped) == (1, [], None, 3)
 
 
 def test_row_30_a_bad_item_is_dropped_alone_and_counted() -> None:
@@ -161,8 +160,7 @@ def test_row_30_a_date_out_of_this_world_is_dropped_and_counted() -> None:
 
 def test_row_30_ten_thousand_memories_are_cut_and_counted() -> None:
     found = answered(new_memories=[item(content=f"fact {n}") for n in range(10_000)])
-    assert len(found.new) == MAX_ITEMS
-    assert found.dropped == 10_000 - MAX_ITEMS
+    assert (len(found.new), found.dropped) == (MAX_ITEMS, 10_000 - MAX_ITEMS)
 
 
 def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
@@ -181,8 +179,7 @@ def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
         ]
     )
     new = found.new[0]
-    assert new.tags == ("ho_chi_minh_city", "cà_phê")
-    assert new.keywords == ("Ho Chi Minh",)
+    assert (new.tags, new.keywords) == (("ho_chi_minh_city", "cà_phê"), ("Ho Chi Minh",))
     assert [(entity.name, entity.type) for entity in new.entities] == [("An na", "other")]
 
 
@@ -205,8 +202,7 @@ def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
         ' "context": {"k\\u0000": "v\\udc00", "\\ud800": 1}}],'
         ' "profile": {"summary": "a\\u0000b"}, "conversation_summary": {"title": "\\udc00t"}}'
     )
-    assert found.new[0].content == "Anna likes tea 😀"
-    assert found.new[0].tags == ("tea",)
+    assert (found.new[0].content, found.new[0].tags) == ("Anna likes tea 😀", ("tea",))
     assert found.new[0].context == {"k": "v"}
     assert [(each.path, each.value) for each in found.profile] == [(("summary",), "ab")]
     assert found.summary == {"title": "t"}

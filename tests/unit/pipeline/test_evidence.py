@@ -1,4 +1,4 @@
-"""Who said it and when, and which words bear a change (contract "Trust"; rows 67 and 71)."""
+"""Who said it and when, and which words and numbers bear a change (contract; rows 67, 71)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hitherto_extraction.pipeline.evidence import (
     Evidence,
     Witnesses,
 )
+from hitherto_extraction.pipeline.quotes import MAX_QUOTE, contains, stands_in
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 
@@ -52,8 +53,7 @@ def test_origin_of_a_new_memory() -> None:
         (["system"], [], None, "tool"),
     ]:
         found = heard(*roles).for_new(named, declared)
-        assert found.origin == origin, (roles, named, declared)
-        assert found.trusted == (origin == "user"), (roles, named, declared)
+        assert (found.origin, found.trusted) == (origin, origin == "user"), (roles, named, declared)
 
 
 def changed(roles: list[str], named: list[str] | None, quote: str) -> Evidence | str:
@@ -105,14 +105,12 @@ def test_row_71_without_a_genuine_quote_there_is_no_evidence() -> None:
 def test_sources_are_the_callers_ids_of_what_was_named() -> None:
     found = heard("user", "system", "user").for_new(["m3", "m2", "m1"], None)
     assert found.sources == (SourceRef("talk", "c3"), SourceRef("talk", "c1"))
-    assert found.text == "words 3\nwords 1"
-    assert found.said_at == NOON + timedelta(minutes=3)
+    assert (found.text, found.said_at) == ("words 3\nwords 1", NOON + timedelta(minutes=3))
 
 
 def test_unnamed_evidence_has_a_time_and_no_source() -> None:
     found = heard("user", "assistant").for_new([], None)
-    assert (found.sources, found.text) == ((), "")
-    assert found.said_at == NOON + timedelta(minutes=2)
+    assert (found.sources, found.text, found.said_at) == ((), "", NOON + timedelta(minutes=2))
 
 
 def test_source_text_is_bounded() -> None:
@@ -130,3 +128,94 @@ def test_a_message_means_yesterday_in_the_persons_zone() -> None:
 def test_a_day_at_the_end_of_the_calendar_is_no_fault() -> None:
     end = StoredMessage(1, "c1", "user", "", "words", datetime(9999, 12, 31, 23, tzinfo=UTC))
     assert Witnesses("talk", {"m1": end}, "Asia/Tokyo").for_new(["m1"], None).days
+
+
+# A change is believed by words that stand in a message, in any script (faults.md row 71).
+
+
+MOVED = "By the way, I moved over to Zed — and I’m “not” looking back!"
+
+
+def test_a_genuine_quote_stands_in_its_message() -> None:
+    for quote in [
+        MOVED,
+        "I moved over to Zed",
+        "i MOVED  over\nto zed",
+        # Other dashes, quotation marks and apostrophes.
+        'Zed - and I\'m "not" looking back',
+        # A run of nine tenths: models drop a comma, or end with another sign.
+        "By the way I moved over to Zed and I'm not looking back",
+        "I moved over to Zed and I'm not looking back, honestly",
+        "Zed",
+    ]:
+        assert stands_in(quote, MOVED)
+
+
+def test_an_invented_one_does_not() -> None:
+    for quote in [
+        "", "  ", "Ze", "I moved over to Vim",
+        "I never moved over to Zed and I am looking back", "moved Zed I over to",
+        "back looking not", "the way to Zed", "!!!", "I moved. over. there. to. Zed",
+    ]:  # fmt: skip
+        assert not stands_in(quote, MOVED)
+
+
+def test_every_script_is_quoted() -> None:
+    for message, genuine, invented in [
+        (
+            "Mình chuyển sang trọ mới ở Thanh Xuân rồi",
+            "chuyển sang trọ mới",
+            "chuyển sang ký túc xá",
+        ),
+        (
+            "ヨガは、火曜日から木曜日に変わりました。",
+            "ヨガは火曜日から木曜日に変わりました",
+            "ヨガをやめました",
+        ),
+        ("我上个月搬到了上海，天气很好", "我上个月搬到了上海", "我上个月搬到了北京"),
+        (
+            "انتقلت إلى القاهرة وأسكن الآن في المعادي",
+            "أسكن الآن في المعادي",
+            "أسكن الآن في الإسكندرية",
+        ),
+        ("मैं अब पुणे में रहता हूँ", "अब पुणे में रहता हूँ", "अब दिल्ली में रहता हूँ"),
+        ("ตอนนี้ผมอยู่เชียงใหม่แล้ว", "ผมอยู่เชียงใหม่", "ผมอยู่กรุงเทพ"),
+        ("Я переехала в Казань 🎉", "переехала в Казань", "переехала в Омск"),
+        # Letters of one shape are different letters; signs that nobody sees do not count.
+        ("Tôi thích cá lắm", "Tôi thích cá", "Tôi thích cà"),
+        ("I mo\u00adved over\u200b to Zed", "moved over to Zed", "moved back to Zed"),
+    ]:
+        assert stands_in(genuine, message)
+        assert not stands_in(invented, message)
+
+
+def test_models_write_the_apostrophe_that_people_leave_out_and_the_reverse() -> None:
+    bare, marked = "Im a nurse and dont ping me", "I'm a nurse, and don’t ping me"
+    for quote, message in [(bare, marked), (marked, bare), ("Im a nurse", marked)]:
+        assert stands_in(quote, message)
+    assert stands_in("ami, je l'ai vu", "C'est l’ami: je l'ai vu hier")
+    assert not stands_in("I'm a nurse, and do ping me", bare)
+
+
+def test_a_short_message_is_quoted_whole() -> None:
+    for message in ["Ja", "嗯", "ok", "👍"]:
+        assert stands_in(message, message)
+        assert not stands_in(message, f"{message} but not really")
+
+
+def test_a_quote_has_an_end() -> None:
+    message = "word " * 1_000
+    assert stands_in(message[:MAX_QUOTE].strip(), message)
+    assert not stands_in(message[: MAX_QUOTE + 1], message)
+
+
+def test_a_value_is_held_as_whole_words() -> None:
+    for text, value, held in [
+        ("The user writes Go and R.", "go", True), ("The user writes Go and R.", "R", True),
+        ("The user goes to Rome.", "go", False), ("The user goes to Rome.", "R", False),
+        ("Argo, then Go!", "Go", True), ("ユーザーは京都に住んでいる", "京都", True),
+        ("用户住在上海", "上海", True),
+        ("Người dùng sống ở Huế", "huế", True), ("The user likes tea", "", False),
+        ("It is 10 mg", "1", False),
+    ]:  # fmt: skip
+        assert contains(text, value) is held

@@ -95,8 +95,7 @@ def test_row_75_the_model_may_say_that_it_is_the_same() -> None:
     before = known(content="Ana is allergic to aubergine")
     said = new(content="Ana cannot eat eggplant", same_as="e1")
     plan = planned(before, near=[before], new=[said])
-    assert (plan.creations, plan.rewrites) == ([], [])
-    assert plan.confirmed == {before.memory_id: LATER}
+    assert (plan.creations, plan.rewrites, plan.confirmed) == ([], [], {before.memory_id: LATER})
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
     # Roll-back of the first source leaves the words of this one.
     (stated,) = plan.said
@@ -112,8 +111,7 @@ def test_the_same_as_what_is_not_current_is_a_memory_of_its_own() -> None:
 def test_identity_the_same_words_add_a_source_and_no_version() -> None:
     before = known(content=BERLIN)
     plan = planned(near=[before], new=[new()])
-    assert (plan.creations, plan.rewrites) == ([], [])
-    assert plan.confirmed == {before.memory_id: LATER}
+    assert (plan.creations, plan.rewrites, plan.confirmed) == ([], [], {before.memory_id: LATER})
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
 
 
@@ -192,8 +190,7 @@ def test_an_update_is_the_next_version() -> None:
 
 def test_an_update_that_changes_nothing_confirms() -> None:
     plan = planned(known(), updated=[update(content=f"{LISBON}.", importance=0.5)])
-    assert (plan.rewrites, plan.refusals) == ([], [])
-    assert plan.confirmed == {UUID(int=1): LATER}
+    assert (plan.rewrites, plan.refusals, plan.confirmed) == ([], [], {UUID(int=1): LATER})
 
 
 def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
@@ -253,8 +250,7 @@ def test_row_71_the_words_of_a_refused_update_stand_beside_what_they_may_replace
     (made,) = plan.creations
     assert (made.item.content, made.item.type, made.item.tags) == (ALFAMA, "fact", ("home",))
     assert (made.status, made.item.confidence) == ("active", "low")
-    assert made.may_replace == (before.memory_id,)
-    assert made.challenges == ()
+    assert (made.may_replace, made.challenges) == ((before.memory_id,), ())
 
 
 def test_row_71_a_number_that_nobody_said_makes_no_version() -> None:

@@ -77,17 +77,14 @@ def test_should_merge_facts_without_duplicates() -> None:
         "preferences": {"languages": ["Python", "Go", "Rust"], "topics": ["databases"]},
         "technical_context": {"frameworks": ["FastAPI", "React"]},
     }
-    assert second.profile.current_projects == ("chatbot", "website")
-    assert second.dropped == 0
+    assert (second.profile.current_projects, second.dropped) == (("chatbot", "website"), 0)
 
 
 def test_version_rises_by_one_with_every_change_and_only_then() -> None:
     first = merge({"summary": "A nurse", "facts": {"a": 1, "b": [1, 2]}})
-    assert first.profile.version == 1
-    assert first.changed == ["summary", "facts.a", "facts.b"]
+    assert (first.profile.version, first.changed) == (1, ["summary", "facts.a", "facts.b"])
     same = merge({"summary": "A nurse ", "facts": {"a": 1.0, "b": [2]}}, LATER, first)
-    assert same.profile.version == 1
-    assert same.changed == []
+    assert (same.profile.version, same.changed) == (1, [])
     assert same.said_at["summary"] == LATER.isoformat()
     other = merge({"summary": "A doctor"}, LATER, same)
     assert (other.profile.version, other.changed) == (2, ["summary"])
@@ -117,8 +114,7 @@ def test_a_list_without_a_usable_item_replaces_nothing() -> None:
     for items in [[None], [" "], ["x" * 1_000]]:
         known = merge({"facts": {"personal": {"city": "Huế"}}})
         change = merge({"facts": {"personal": {"city": items}}}, LATER, known)
-        assert change.profile == known.profile, items
-        assert change.changed == [], items
+        assert (change.profile, change.changed) == (known.profile, []), items
 
 
 def test_keys_with_dots_have_paths_of_their_own() -> None:
@@ -202,8 +198,7 @@ def test_projects_are_one_list_under_two_names() -> None:
             "facts": {"technical_context": {"current_projects": ["a", "b"]}},
         }
     )
-    assert change.profile.current_projects == ("a", "b")
-    assert change.profile.facts == {}
+    assert (change.profile.current_projects, change.profile.facts) == (("a", "b"), {})
     assert change.changed == ["current_projects"]
     change = merge({"current_projects": [" Ha\u0300 No\u0323\u0302i", "Hà Nội "]})
     assert change.profile.current_projects == ("Hà Nội",)
@@ -231,8 +226,7 @@ def test_what_cannot_be_stored_is_dropped_and_the_rest_is_kept() -> None:
 
 def test_lists_are_bounded_in_number_and_length() -> None:
     change = merge({"frequent_intents": [f"i{number}" for number in range(150)]})
-    assert len(change.profile.frequent_intents) == MAX_LIST_ITEMS
-    assert change.dropped == 50
+    assert (len(change.profile.frequent_intents), change.dropped) == (MAX_LIST_ITEMS, 50)
     change = merge({"facts": {"x": ["a" * 500, "b" * 501, {"k": "c" * 500}]}})
     assert (change.profile.facts, change.dropped) == ({"x": ["a" * 500]}, 2)
 
@@ -299,9 +293,7 @@ def test_merging_twice_changes_nothing_more(steps: list[tuple[dict[str, Any], da
     for patch, at in steps:
         change = merge(patch, at, change)
         twice = merge(patch, at, change)
-        assert twice.profile == change.profile
-        assert twice.said_at == change.said_at
-        assert twice.changed == []
+        assert (twice.profile, twice.said_at, twice.changed) == (change.profile, change.said_at, [])
 
 
 @given(st.lists(st.tuples(_patches, _times), max_size=3))

@@ -46,8 +46,7 @@ def test_b14_usage_is_summed_over_charges_and_calls() -> None:
 def test_refusals_of_all_calls_are_named_up_to_a_limit_and_all_counted() -> None:
     plan = Plan(refusals=[REFUSED] * 60)
     result = Result().with_plan(plan, 0).with_plan(plan, 0).refusing_profile([REFUSED], 2)
-    assert len(result.refusals) == MAX_REFUSALS
-    assert result.counts["refused_unknown"] == 121
+    assert (len(result.refusals), result.counts["refused_unknown"]) == (MAX_REFUSALS, 121)
     assert (result.counts["refused_profile"], result.dropped_items) == (3, 123)
 
 

@@ -29,10 +29,8 @@ def test_what_says_nothing_keeps_what_is_held() -> None:
     for nothing in empty:
         patch = dict.fromkeys(FIELDS, nothing)
         merged = merge_summary(HELD, patch, first_user_words="hi")
-        assert merged.title == HELD.title, nothing
-        assert merged.summary == HELD.summary, nothing
-        assert merged.outcome == "resolved", nothing
-        assert merged.key_topics == HELD.key_topics, nothing
+        assert (merged.title, merged.summary) == (HELD.title, HELD.summary), nothing
+        assert (merged.outcome, merged.key_topics) == ("resolved", HELD.key_topics), nothing
         assert merged.technical_topics == HELD.technical_topics, nothing
         assert merged.followup_suggestions == HELD.followup_suggestions, nothing
 
@@ -45,9 +43,7 @@ def test_the_bounds_hold() -> None:
         "followup_suggestions": [f"try {number} " + "x" * 200 for number in range(50)],
     }
     merged = merge_summary(None, patch, first_user_words="")
-    assert len(merged.title) == 255
-    assert len(merged.summary) == 8_000
-    assert len(merged.key_topics) == 20
+    assert (len(merged.title), len(merged.summary), len(merged.key_topics)) == (255, 8_000, 20)
     assert len(merged.followup_suggestions) == 10
     assert {len(item) for item in merged.key_topics + merged.followup_suggestions} == {100}
 

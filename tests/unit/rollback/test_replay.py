@@ -214,8 +214,7 @@ def test_a_hand_keeps_what_it_gave_and_nothing_that_was_there() -> None:
     versions = [of(1, **poison), of(2, None, **given, access_level="board")]
     profile = rebuilt(versions, [patched(1, **poison, taken=True)])
     assert list(profile.current_projects) == ["mine"]
-    assert profile.facts == {"personal": {"name": "Ana"}}
-    assert profile.access_level == "board"
+    assert (profile.facts, profile.access_level) == ({"personal": {"name": "Ana"}}, "board")
     # No shells are left of what is gone.
     assert rebuilt(versions[:1], [patched(1, **poison, taken=True)]).facts == {}
 

@@ -28,8 +28,7 @@ def test_the_latest_and_the_next_moment() -> None:
         ("0 0 29 2 *", "2026-03-01 00:00", "2024-02-29 00:00", "2028-02-29 00:00"),
     ]:
         cron = Cron(line)
-        assert cron.latest(at(until)) == at(latest)
-        assert cron.next(at(until)) == at(after)
+        assert (cron.latest(at(until)), cron.next(at(until))) == (at(latest), at(after))
 
 
 def test_off_is_never() -> None:
