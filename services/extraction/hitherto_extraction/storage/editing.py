@@ -22,32 +22,12 @@ from hitherto_shared.errors import WrongState, not_found
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope, SourceRef
 
 _READ = """
-SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
-       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
-       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
-       m.superseded_by, m.supersedes, m.version, m.job_id,
-       coalesce(a.access_count, 0), a.last_accessed_at,
-       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id, s.quote]
-             FROM memory_sources AS s
-             WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-               AND s.memory_id = m.memory_id
-             ORDER BY s.conversation_id, s.message_id),
-       ARRAY(SELECT e.name
-             FROM entity_mentions AS em
-             JOIN entities AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-                  AND e.entity_id = em.entity_id
-             WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
-               AND em.memory_id = m.memory_id
-             ORDER BY e.name),
-       m.said_at, m.challenges, m.lexical_no, m.lexical_length, m.embedding_state,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END,
-       m.questions, m.doubt, m.may_replace, m.last_confirmed_at
-FROM memories AS m
-LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
-     AND a.memory_id = m.memory_id
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-  AND m.memory_id = ANY(%(memory_ids)s)
+SELECT w.*, m.may_replace, m.said_at, m.challenges, m.lexical_no, m.lexical_length,
+       m.embedding_state, m.questions
+FROM @whole_memories AS w
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = w.memory_id
+WHERE w.memory_id = ANY(%(memory_ids)s)
 """
 
 _WRITE = """
@@ -179,15 +159,16 @@ async def write_version(
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
-    *columns, sources, entities, said_at, challenges, number, length, state, sealed, questions = (
-        row[:-3]
-    )
-    memory = replace(
-        Memory(*(*columns, None, [SourceRef(*said[:2]) for said in sources], entities)),
-        evidence=[(SourceRef(*said[:2]), said[2]) for said in sources if said[2] is not None],
-        doubt=row[-3],
-        may_replace=row[-2],
-        last_confirmed_at=row[-1],
+    *columns, sealed, sources, entities, doubt, _, last_confirmed_at, evidence = row[:-7]
+    may_replace, said_at, challenges, number, length, state, questions = row[-7:]
+    memory = Memory(
+        *columns,
+        sources=[SourceRef(*said) for said in sources],
+        entities=entities,
+        doubt=doubt,
+        may_replace=may_replace,
+        last_confirmed_at=last_confirmed_at,
+        evidence=[(SourceRef(*said), quote) for *said, quote in evidence],
     )
     if sealed is not None:
         words = opened(scope, MEMORY, sealed, memory.memory_id)
