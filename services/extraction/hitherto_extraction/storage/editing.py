@@ -159,16 +159,12 @@ async def write_version(
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
-    *columns, sealed, sources, entities, doubt, _, last_confirmed_at, evidence = row[:-7]
+    *columns, sealed, sources, entities, doubt, _, confirmed_at, evidence = row[:-7]
     may_replace, said_at, challenges, number, length, state, questions = row[-7:]
+    said = [SourceRef(*source) for source in sources]
+    quoted = [(SourceRef(*source), quote) for *source, quote in evidence]
     memory = Memory(
-        *columns,
-        sources=[SourceRef(*said) for said in sources],
-        entities=entities,
-        doubt=doubt,
-        may_replace=may_replace,
-        last_confirmed_at=last_confirmed_at,
-        evidence=[(SourceRef(*said), quote) for *said, quote in evidence],
+        *(*columns, None, said, entities, None, doubt, may_replace, confirmed_at, quoted)
     )
     if sealed is not None:
         words = opened(scope, MEMORY, sealed, memory.memory_id)
