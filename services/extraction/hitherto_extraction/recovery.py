@@ -57,7 +57,7 @@ class Recovery:
         """Resume jobs that waited for other settings, and start watching."""
         await self._wake(
             "jobs that waited for a model or a budget look again",
-            lambda connection: waking.wake_all(connection, reasons=waking.OF_THE_SETTINGS),
+            lambda connection: waking.wake(connection, reasons=waking.OF_THE_SETTINGS),
         )
         for name, breaker in self.breakers.items():
             await self.say(name, True)
@@ -84,15 +84,15 @@ class Recovery:
                 if breaker.is_open():
                     await self._wake(
                         "resumed a job to probe the model",
-                        lambda connection: waking.wake_one(
-                            connection, reasons=waking.OF_A_MODEL, kinds=NEEDED_BY[name]
+                        lambda connection: waking.wake(
+                            connection, reasons=waking.OF_A_MODEL, kinds=NEEDED_BY[name], most=1
                         ),
                     )
                     await self._change(breaker, _LOOK_SECONDS)
             await self.say(name, True)
             await self._wake(
                 "the model answers; resumed the waiting jobs",
-                lambda connection: waking.wake_all(
+                lambda connection: waking.wake(
                     connection, reasons=waking.OF_A_MODEL, kinds=NEEDED_BY[name]
                 ),
             )

@@ -16,47 +16,34 @@ OF_A_MODEL: Sequence[str] = ("MODEL_UNAVAILABLE", "MODEL_MISCONFIGURED")
 OF_THE_SETTINGS: Sequence[str] = (*OF_A_MODEL, "BUDGET_EXHAUSTED")
 """Reasons that changed settings may have removed by the time the service starts."""
 
-# The one that was checked longest ago, so that no single job is the probe every time.
-_WAKE_ONE = """
+# Those first that were checked longest ago, so that no single job is the probe every time.
+_WAKE = """
 UPDATE jobs SET run_after = clock_timestamp()
-WHERE job_id = (
+WHERE job_id = ANY(ARRAY(
     SELECT job_id FROM jobs
-    WHERE state = 'failed' AND error_reason = ANY(%(reasons)s) AND kind = ANY(%(kinds)s)
+    WHERE state = 'failed' AND error_reason = ANY(%(reasons)s)
+      AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
       AND run_after > clock_timestamp()
     ORDER BY run_after
-    LIMIT 1
-    FOR UPDATE SKIP LOCKED)
-"""
-
-_WAKE_ALL = """
-UPDATE jobs SET run_after = clock_timestamp()
-WHERE state = 'failed' AND error_reason = ANY(%(reasons)s)
-  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
-  AND run_after > clock_timestamp()
+    LIMIT %(most)s
+    FOR UPDATE))
 """
 
 
-async def wake_one(
-    connection: Connection, *, reasons: Collection[str], kinds: Collection[str]
+async def wake(
+    connection: Connection,
+    *,
+    reasons: Collection[str],
+    kinds: Collection[str] | None = None,
+    most: int | None = None,
 ) -> int:
-    """Wake one job of these kinds that waits for one of these reasons; returns 0 or 1."""
-    return await _wake(connection, _WAKE_ONE, reasons, kinds)
+    """Wake `most` jobs of these kinds that wait for these reasons; None: all, of any kind.
 
-
-async def wake_all(
-    connection: Connection, *, reasons: Collection[str], kinds: Collection[str] | None = None
-) -> int:
-    """Wake all jobs of these kinds, or of any, that wait for these reasons; returns how many."""
-    return await _wake(connection, _WAKE_ALL, reasons, kinds)
-
-
-async def _wake(
-    connection: Connection, statement: str, reasons: Collection[str], kinds: Collection[str] | None
-) -> int:
+    Returns how many.
+    """
+    values = {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)}
     async with connection.transaction():
-        cursor = await connection.execute(
-            statement, {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)}
-        )
+        cursor = await connection.execute(_WAKE, {**values, "most": most})
         if cursor.rowcount:
             await announce(connection, "queued")
         return cursor.rowcount
