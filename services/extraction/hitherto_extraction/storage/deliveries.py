@@ -74,17 +74,9 @@ WHERE tenant_id = ANY(%(tenant_ids)s::text[]) AND user_id = ANY(%(user_ids)s::te
 """
 
 # Across users, by the attempt that held the lease: a later one decides by itself.
-_DELIVERED = """
+_SETTLE = """
 UPDATE webhook_deliveries
-SET state = 'delivered', next_attempt_at = NULL, finished_at = statement_timestamp(),
-    last_status = %(status)s, last_error = ''
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND delivery_id = %(delivery_id)s
-  AND attempts = %(attempts)s AND state = 'pending'
-"""
-
-_FAILED = """
-UPDATE webhook_deliveries
-SET state = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN 'dead' ELSE 'pending' END,
+SET state = %(state)s,
     next_attempt_at = clock.at + make_interval(secs => %(wait_seconds)s::float8),
     finished_at = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN clock.at END,
     last_status = %(status)s, last_error = %(error)s
@@ -227,15 +219,7 @@ async def _erased(
     return {(row[0], row[1]) for row in await connection.fetch_rows(_ERASED, values)}
 
 
-async def settle_delivered(
-    connection: Connection, delivery: ClaimedDelivery, *, status: int
-) -> bool:
-    """Record that a delivery arrived; False if it is not this attempt's any more."""
-    values = {**delivery.key, "status": status}
-    return (await connection.execute(_DELIVERED, values)).rowcount > 0
-
-
-async def settle_failed(
+async def settle(
     connection: Connection,
     delivery: ClaimedDelivery,
     *,
@@ -243,9 +227,15 @@ async def settle_failed(
     error: str,
     wait_seconds: float | None,
 ) -> bool:
-    """Record a failed attempt; without `wait_seconds` it was the last. False if it is another's."""
-    values = {**delivery.key, "status": status, "error": error, "wait_seconds": wait_seconds}
-    return (await connection.execute(_FAILED, values)).rowcount > 0
+    """Record how an attempt ended; False if the delivery is not this attempt's any more.
+
+    Without an error it arrived. Else it is tried again after `wait_seconds`; None: never.
+    """
+    failed = "dead" if wait_seconds is None else "pending"
+    state = failed if error else "delivered"
+    values = {**delivery.key, "state": state, "status": status, "error": error}
+    settled = await connection.execute(_SETTLE, {**values, "wait_seconds": wait_seconds})
+    return settled.rowcount > 0
 
 
 async def page(

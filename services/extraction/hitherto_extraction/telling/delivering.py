@@ -228,15 +228,14 @@ class DeliveryLoop:
         self, connection: Connection, delivery: ClaimedDelivery, answer: ReceiverAnswer
     ) -> None:
         tenant_id, webhook_id = delivery.tenant_id, delivery.webhook_id
-        if answer.arrived:
-            await deliveries.settle_delivered(connection, delivery, status=answer.status)
-            await webhooks.note_success(connection, tenant_id, webhook_id)
-            return
-        wait = None if answer.gone else self.rules.wait(delivery.attempts)
-        held = await deliveries.settle_failed(
+        ended = answer.arrived or answer.gone
+        wait = None if ended else self.rules.wait(delivery.attempts)
+        held = await deliveries.settle(
             connection, delivery, status=answer.status, error=answer.error, wait_seconds=wait
         )
-        if not held:
+        if answer.arrived:
+            await webhooks.note_success(connection, tenant_id, webhook_id)
+        if answer.arrived or not held:
             return
         disabled = await webhooks.note_failure(
             connection,
