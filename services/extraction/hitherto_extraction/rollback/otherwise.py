@@ -32,7 +32,7 @@ async def clear_doubts(
         for m, each in histories.items()
         if now[m] != _cause(each.held.memory.status, each.held.memory.content)
     }
-    doubted = await doubts_storage.in_doubt_because(user, moved) if moved else []
+    doubted = await doubts_storage.in_doubt(user, because=moved) if moved else []
     versions = await storage.read_versions(user, doubted) if doubted else {}
     certain = []
     for memory_id, stored in versions.items():

@@ -10,18 +10,11 @@ from uuid import UUID
 
 from hitherto_shared.database.user_rows import UserRows
 
-_IN_DOUBT_BECAUSE = """
-SELECT memory_id
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL
-  AND doubt ->> 'because' = ANY(%(memory_ids)s::text[])
-ORDER BY memory_id
-"""
-
 _IN_DOUBT = """
 SELECT memory_id
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL
+  AND (%(causes)s::text[] IS NULL OR doubt ->> 'because' = ANY(%(causes)s::text[]))
 ORDER BY memory_id
 """
 
@@ -103,7 +96,7 @@ ORDER BY f.memory_id
 # such as a memory had when it was joined, about which nothing was said since, and cast by no job
 # that was taken back. If somebody has called the kept memory certain since, that holds for all.
 _LEFT_TO = """
-SELECT k.memory_id, o.memory_id AS joined_id, v.doubt
+SELECT k.memory_id, v.doubt, o.memory_id AS joined_id
 FROM memories AS k
 JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
      AND o.superseded_by = k.memory_id AND o.status = 'superseded'
@@ -140,17 +133,11 @@ ORDER BY h.recorded_at, o.memory_id
 
 
 @dataclass(frozen=True, slots=True)
-class FollowedDoubt:
-    """A doubt that `stands`, or that ended with its cause and may return.
-
-    It is `taken_back` with the job that had cast it; one that was taken over from a joined memory
-    also if that stands for itself again.
-    """
+class HeldDoubt:
+    """A doubt of a memory."""
 
     memory_id: UUID
     doubt: dict[str, Any]
-    stands: bool
-    taken_back: bool | None
 
     @property
     def because(self) -> UUID:
@@ -159,27 +146,28 @@ class FollowedDoubt:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftDoubt:
+class FollowedDoubt(HeldDoubt):
+    """A doubt that `stands`, or that ended with its cause and may return.
+
+    It is `taken_back` with the job that had cast it; one that was taken over from a joined memory
+    also if that stands for itself again.
+    """
+
+    stands: bool
+    taken_back: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftDoubt(HeldDoubt):
     """A doubt that a joined memory left to the one that stands for it."""
 
-    memory_id: UUID
     joined_id: UUID
-    doubt: dict[str, Any]
-
-    @property
-    def because(self) -> UUID:
-        """The cause."""
-        return UUID(self.doubt["because"])
 
 
-async def in_doubt_because(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
-    """The memories that are in doubt because of these."""
-    return await user.fetch_values(_IN_DOUBT_BECAUSE, memory_ids=[str(each) for each in memory_ids])
-
-
-async def in_doubt(user: UserRows) -> list[UUID]:
-    """All memories that are in doubt."""
-    return await user.fetch_values(_IN_DOUBT)
+async def in_doubt(user: UserRows, because: Collection[UUID] | None = None) -> list[UUID]:
+    """The memories that are in doubt, because of these or of any."""
+    causes = None if because is None else [str(each) for each in because]
+    return await user.fetch_values(_IN_DOUBT, causes=causes)
 
 
 async def doubts_about(
