@@ -20,14 +20,12 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.models import Scope
 
-LOW_IMPORTANCE = "low_importance"
-CONTEXT = "context"
-OVER_LIMIT = "over_limit"
-_REASONS = {
-    LOW_IMPORTANCE: "of little importance and not used for 30 days",
-    CONTEXT: "context that is older than 90 days",
-    OVER_LIMIT: "more memories than are kept: least important, longest unused",
+REASONS = {
+    "low_importance": "of little importance and not used for 30 days",
+    "context": "context that is older than 90 days",
+    "over_limit": "more memories than are kept: least important, longest unused",
 }
+"""By rule, as the history tells them."""
 
 # Across users. A bounded scan of the index memories_fading, whose predicate is repeated here word
 # for word: so many rows are examined, whether or not they are archived.
@@ -214,7 +212,7 @@ async def archive(
         counts.update(rule for *_, rule in rows)
         events = [
             ChangeEvent(
-                "archived", version, _REASONS[rule], memory_id, old_status=status,
+                "archived", version, REASONS[rule], memory_id, old_status=status,
                 new_status="archived",
             )
             for memory_id, version, status, rule in rows
@@ -256,7 +254,7 @@ async def count(
     }
     found: dict[str, int] = dict(await connection.fetch_rows(_COUNT_FADING, values))
     if most:
-        found[OVER_LIMIT] = int(await connection.fetch_value(_COUNT_SURPLUS, values) or 0)
+        found["over_limit"] = int(await connection.fetch_value(_COUNT_SURPLUS, values) or 0)
     return found
 
 

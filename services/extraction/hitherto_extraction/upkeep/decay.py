@@ -17,12 +17,6 @@ BATCH = 1_000
 _USERS = 500
 _SECONDS = 30.0
 
-_NAMES = {
-    upkeep.LOW_IMPORTANCE: "archived_low_importance",
-    upkeep.CONTEXT: "archived_context",
-    upkeep.OVER_LIMIT: "archived_over_limit",
-}
-
 
 class Decay:
     """Archives by the rules of decay and by the limit. The role is hitherto_maintenance."""
@@ -37,7 +31,8 @@ class Decay:
         self, connection: Connection, tenant_id: str, user_id: str | None
     ) -> dict[str, int]:
         """What a run would archive now, by name."""
-        return _counts(await upkeep.count(connection, tenant_id, user_id=user_id, most=self._most))
+        found = await upkeep.count(connection, tenant_id, user_id=user_id, most=self._most)
+        return _counts(_named(found))
 
     async def run(self, held: Claim) -> None:
         """Archive, and end the job with the counts.
@@ -104,7 +99,7 @@ class Decay:
                     at=await users.database_now(connection),
                     job_id=held.job_id,
                 )
-                named = Counter(_named(archived))
+                named = _named(archived)
                 await _keep(connection, held, counts + named, got if named.total() else ())
             counts.update(named)
             return set(wanted) - got
@@ -140,7 +135,7 @@ class Decay:
                 archived = await upkeep.archive(
                     connection, held.tenant_id, surplus, at=at, job_id=held.job_id, surplus=True
                 )
-                await _keep(connection, held, counts + Counter(_named(archived)), [user_id])
+                await _keep(connection, held, counts + _named(archived), [user_id])
             counts.update(_named(archived))
             return sum(archived.values())
 
@@ -156,12 +151,13 @@ async def _keep(
     )
 
 
-def _named(found: Mapping[str, int]) -> dict[str, int]:
-    return {_NAMES[rule]: number for rule, number in found.items()}
+def _named(found: Mapping[str, int]) -> Counter[str]:
+    """Counts by rule as a job tells them."""
+    return Counter({f"archived_{rule}": number for rule, number in found.items()})
 
 
 def _counts(found: Mapping[str, int]) -> dict[str, int]:
     """Counts by name with their sum; every name is present, so that 0 differs from unknown."""
-    named = {name: found.get(rule, found.get(name, 0)) for rule, name in _NAMES.items()}
+    named = {name: found.get(name, 0) for name in _named(dict.fromkeys(upkeep.REASONS, 0))}
     busy = {BUSY: found[BUSY]} if found.get(BUSY) else {}
     return {"archived": sum(named.values()), **named, **busy}
