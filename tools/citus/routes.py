@@ -109,7 +109,7 @@ def service_statements(
             named = connection.execute(_COLUMNS, {"table": table}).fetchone()
             held = named[0] if named else []
             columns, key, given = "held.*", ["1"], []
-            if "memory_id =" in text and "memory_id" not in held:
+            if any(f"{each} " in text and each not in held for each in ("memory_id", "sealed")):
                 continue
             if "UPDATE {table}" in text:
                 if table not in CLEAR:

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 IDENTIFIERS_ONLY = {
     "services/extraction/hitherto_extraction/storage/erasure.py",
     "services/extraction/hitherto_extraction/storage/exports.py",
+    "services/extraction/hitherto_extraction/storage/holdings.py",
     "services/extraction/hitherto_extraction/storage/imported.py",
     "services/extraction/hitherto_extraction/storage/removal.py",
     "services/extraction/hitherto_extraction/storage/sealing.py",

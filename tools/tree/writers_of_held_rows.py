@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMED_ELSEWHERE = "a table that is put into the statement"
 
 WRITERS = {
-    "clearing": {"memories", "memory_embeddings", "preferences"},
+    "clearing": {"memories", "memory_embeddings"},
     "corpora/documents": {"document_chunk_embeddings", "document_chunks"},
     "corpora/index": {"passage_postings", "passage_statistics"},
     "corpora/memories": {"memories", "memory_embeddings", "memory_source_embeddings"},

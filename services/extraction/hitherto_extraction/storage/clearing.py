@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.storage import ledger, mentions
+from hitherto_extraction.storage import ledger, mentions, removal
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.user_rows import UserRows
 
@@ -74,21 +74,6 @@ SET version = version + 1, status = 'forgotten', superseded_by = NULL, job_id = 
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND memory_id = ANY(%(memory_ids)s::uuid[])
 """
-
-# The records of consolidation contain tags, which are words of the user.
-_LEFT_OVER = """
-DELETE FROM consolidation_groups WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
-
-_WAYS = """
-DELETE FROM preferences WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
-
-_WORKING_MEMORY = (
-    "DELETE FROM session_contexts WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
-    "DELETE FROM pending_actions WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
-    "DELETE FROM recent_items WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
-)
 
 # Also those that only saved memories name, whose messages were never sent.
 _CONVERSATIONS = """
@@ -159,16 +144,19 @@ async def find_conversations(user: UserRows, before: datetime) -> list[str]:
 
 
 async def drop_groups(user: UserRows) -> None:
-    """Delete the records of consolidation, so that restored memories are consolidated again."""
-    await user.execute(_LEFT_OVER)
+    """Delete the records of consolidation, so that restored memories are consolidated again.
+
+    They contain tags, which are words of the user.
+    """
+    await removal.delete_all(user, "consolidation_groups")
 
 
 async def drop_preferences(user: UserRows) -> int:
     """Delete the preferences inferred from behaviour; returns their number."""
-    return (await user.execute(_WAYS)).rowcount
+    return await removal.delete_all(user, "preferences")
 
 
 async def drop_working_memory(user: UserRows) -> None:
     """Delete all sessions, pending actions and recent items."""
-    for statement in _WORKING_MEMORY:
-        await user.execute(statement)
+    for table in ("session_contexts", "pending_actions", "recent_items"):
+        await removal.delete_all(user, table)

@@ -15,7 +15,7 @@ from uuid import UUID
 from psycopg import errors, sql
 from psycopg.types.json import Jsonb
 
-from hitherto_extraction.storage import users
+from hitherto_extraction.storage import holdings, users
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.user_rows import UserRows
 
@@ -134,11 +134,6 @@ SELECT EXISTS (SELECT FROM api_keys
                WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user_id)s::text])
 """
 
-_LEFT = """
-SELECT EXISTS (SELECT FROM {table}
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-"""
-
 _DELETE_USER = """
 DELETE FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -249,10 +244,7 @@ async def require_none_left(user: UserRows, tables: Sequence[str]) -> None:
     Raises:
         RowsRemain: One does.
     """
-    for table in tables:
-        if await user.fetch_value(sql.SQL(_LEFT).format(table=sql.Identifier(table))):
-            raise RowsRemain
-    if await user.fetch_value(_LISTED):
+    if await holdings.any_rows(user, tables) or await user.fetch_value(_LISTED):
         raise RowsRemain
 
 

@@ -6,12 +6,15 @@ maintain, so a table of a later migration is exported and erased like the others
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
+from psycopg import sql
+
 from hitherto_shared.database.connect import SCHEMA
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 
 _TABLES = """
 SELECT c.relname::text,
@@ -50,6 +53,12 @@ JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdro
 LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
 WHERE c.relnamespace = %(schema)s::regnamespace AND c.relname = ANY(%(tables)s)
 ORDER BY c.relname, a.attnum
+"""
+
+# Any table that identifies users by id.
+_HOLDS = """
+SELECT EXISTS (SELECT FROM {table}
+               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
 """
 
 
@@ -98,6 +107,14 @@ async def find_columns(
     for table, name, *rest in await connection.fetch_rows(_COLUMNS, values):
         found[table][name] = HeldColumn(name, *rest)
     return found
+
+
+async def any_rows(user: UserRows, tables: Iterable[str]) -> bool:
+    """Whether one of these tables has a row of the user."""
+    for table in tables:
+        if await user.fetch_value(sql.SQL(_HOLDS).format(table=sql.Identifier(table))):
+            return True
+    return False
 
 
 async def find_erasable(connection: Connection) -> list[str]:

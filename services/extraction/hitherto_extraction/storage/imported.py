@@ -14,24 +14,14 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from hitherto_extraction.storage import settings
+from hitherto_extraction.storage import holdings, settings
 from hitherto_shared.database.user_rows import UserRows
 
 # Settings alone are no data.
-_HOLDS = """
-SELECT EXISTS (
-    SELECT FROM memories WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM conversations WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM documents WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM entities WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM preferences WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM feedback WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM history WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM session_contexts WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM recent_items WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-    UNION ALL SELECT FROM pending_actions WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-"""
+_DATA = (
+    *("memories", "conversations", "profiles", "documents", "entities", "preferences"),
+    *("feedback", "history", "session_contexts", "recent_items", "pending_actions"),
+)
 
 _ADOPT = """
 UPDATE users SET created_at = %(created_at)s::timestamptz
@@ -186,7 +176,7 @@ class RowRefused(Exception):
 
 async def holds_something(user: UserRows) -> bool:
     """Whether anything is stored about the user besides settings."""
-    return bool(await user.fetch_value(_HOLDS))
+    return await holdings.any_rows(user, _DATA)
 
 
 async def hold_off_writers(user: UserRows, *, seconds: float | None) -> None:

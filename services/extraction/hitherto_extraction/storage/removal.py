@@ -50,9 +50,10 @@ DELETE FROM {table}
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
-# A statement of its own: for both, the plan that Postgres keeps would read all vectors for some.
-_DELETE_ALL_SOURCE_VECTORS = """
-DELETE FROM memory_source_embeddings
+# From any table. A statement of its own: for both, the plan that Postgres keeps would read all rows
+# for some.
+_DELETE_ALL = """
+DELETE FROM {table}
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -223,8 +224,14 @@ async def delete_vectors(user: UserRows, memory_ids: Sequence[UUID]) -> int:
 async def delete_source_vectors(user: UserRows, memory_ids: Sequence[UUID] | None = None) -> int:
     """Delete the vectors of memories' source words, of these or of all; returns their number."""
     if memory_ids is None:
-        return (await user.execute(_DELETE_ALL_SOURCE_VECTORS)).rowcount
+        return await delete_all(user, "memory_source_embeddings")
     return await _delete(user, "memory_source_embeddings", memory_ids)
+
+
+async def delete_all(user: UserRows, table: str) -> int:
+    """Delete all rows of the user from a table; returns their number."""
+    statement = sql.SQL(_DELETE_ALL).format(table=sql.Identifier(table))
+    return (await user.execute(statement)).rowcount
 
 
 async def _delete(user: UserRows, table: str, memory_ids: Sequence[UUID]) -> int:

@@ -58,24 +58,10 @@ WHERE u.to_seal = 0 AND u.erased_at IS NULL AND EXISTS (
             AND e.text_version = m.text_version))
 """
 
+# Any table of `CLEAR`.
 _HAS_SEALED = """
-SELECT EXISTS (
-    SELECT FROM memories
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
-    UNION ALL SELECT FROM memory_versions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
-    UNION ALL SELECT FROM profile_versions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
-    UNION ALL SELECT FROM unusable_replies
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
-    UNION ALL SELECT FROM messages
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
-    UNION ALL SELECT FROM conversation_summaries
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
-    UNION ALL SELECT FROM profiles
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
-    UNION ALL SELECT FROM statements
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+SELECT EXISTS (SELECT FROM {table}
+               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
 """
 
 # Each of these statements finds rows of one table in clear: what names them, the version to seal
@@ -256,7 +242,10 @@ async def leave_without_vectors(connection: Connection) -> None:
 
 async def has_sealed(user: UserRows) -> bool:
     """Whether anything of the user is sealed. Also with the role hitherto_write."""
-    return bool(await user.fetch_value(_HAS_SEALED))
+    for table in CLEAR:
+        if await user.fetch_value(sql.SQL(_HAS_SEALED).format(table=sql.Identifier(table))):
+            return True
+    return False
 
 
 async def find_users(connection: Connection, *, after: tuple[str, str], limit: int) -> list[Scope]:
