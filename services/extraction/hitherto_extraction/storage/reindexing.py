@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from hitherto_extraction.storage import keyword_index
+from hitherto_extraction.storage.known_memories import source_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
@@ -65,24 +66,10 @@ ORDER BY tenant_id, user_id
 LIMIT %(limit)s
 """
 
-# With the words of the newest sources, as when a memory is learnt.
-_WORDS_LEFT = """
-SELECT m.memory_id, m.content, m.lexical_length,
-       coalesce((SELECT string_agg(said, E'\\n' ORDER BY said_at DESC, message_no DESC)
-                 FROM (SELECT left(g.content, %(characters)s) AS said, g.said_at, g.message_no
-                       FROM memory_sources AS s
-                       JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
-                            AND g.conversation_id = s.conversation_id
-                            AND md5(g.message_id) = md5(s.message_id)
-                            AND g.message_id = s.message_id
-                       WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-                         AND s.memory_id = m.memory_id AND g.role <> 'system'
-                         AND g.sealed IS NULL
-                       ORDER BY g.said_at DESC, g.message_no DESC
-                       LIMIT %(newest)s) AS newest), ''),
-       m.keywords, m.questions
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = ANY(%(memory_ids)s)
+_INDEXED = """
+SELECT memory_id, content, lexical_length, keywords, questions
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
 _RENUMBER = """
@@ -101,22 +88,20 @@ class IndexedMemory:
     memory_id: UUID
     content: str
     lexical_length: int
-    source_text: str
     keywords: Sequence[str]
     questions: Sequence[str]
+    source_text: str = ""
 
 
 async def read_indexed(
     user: UserRows, memory_ids: Sequence[UUID], *, newest: int, characters: int
 ) -> list[IndexedMemory]:
     """Memories with the words of the `newest` sources left, each cut at `characters`."""
-    return await user.fetch(
-        IndexedMemory,
-        _WORDS_LEFT,
-        memory_ids=list(memory_ids),
-        newest=newest,
-        characters=characters,
-    )
+    said = await source_words(user, memory_ids, newest=newest, characters=characters)
+    return [
+        replace(each, source_text="\n".join(words for _, words in said.get(each.memory_id, ())))
+        for each in await user.fetch(IndexedMemory, _INDEXED, memory_ids=list(memory_ids))
+    ]
 
 
 async def index_anew(
