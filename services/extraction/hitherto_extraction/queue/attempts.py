@@ -90,9 +90,8 @@ async def wait_out_outage(
 ) -> None:
     """End the attempt without counting it, because the model or the database was unreachable.
 
-    It waits `delay_seconds` or as long as the outage has lasted, whichever is more, but no longer
-    than `longest_seconds` unless the delay says so. After `OUTAGE_HOURS`, attempts count after all,
-    unless `counts` is False: an attempt that never started does not count.
+    It waits as long as the outage has lasted, at least `delay_seconds` and else at most
+    `longest_seconds`. After `OUTAGE_HOURS` attempts count after all, if this one `counts`.
     """
     values = {
         **held.key,

@@ -1,8 +1,7 @@
 """Jobs as workers use them: claim, record progress, finish. See also `leases` and `attempts`.
 
 All times are the database's. `claim_no` grows with every claim, and every statement of a worker
-names the number it holds: after a stall, a later claim has another number and the late write
-touches no row.
+names the number it holds, so that a late write touches no row.
 """
 
 from __future__ import annotations
@@ -245,8 +244,8 @@ async def record_progress(
 ) -> None:
     """Record how far the effects written in this transaction reach, and whether that is the end.
 
-    It also records the end in the audit log, for the user of the job, or for `users`, whose data a
-    job of the whole tenant has changed in this transaction.
+    The audit log tells of it for the user of the job, or for `users`, whose data a job of the whole
+    tenant has changed.
 
     Raises:
         ClaimLost: The claim is no longer current; the transaction must roll back.

@@ -291,9 +291,7 @@ async def cancel(
 
 
 async def cancel_job(connection: Connection, tenant_id: str, job_id: UUID) -> Job:
-    """Cancel a job that has not ended.
-
-    A cancelled job stays unchanged.
+    """Cancel a job that has not ended; a cancelled one stays unchanged.
 
     Raises:
         NotFound: There is no such job.

@@ -1,13 +1,10 @@
 """The limit on the number of waiting jobs of a tenant.
 
-Reconciliations do not count: saved memories queue them, so an import of many people's memories
-would otherwise keep the tenant's conversations out until all of them are settled.
+Reconciliations do not count: an import of many people's memories, which queues them, would
+otherwise keep the tenant's conversations out.
 
-Above a thousand jobs, reconciliations included, each process counts once a second, and adds what it
-accepted since; it counts again before these additions alone make it refuse a call, because they may
-not be stored. The limit is therefore approximate: a call that arrives while there is room may
-exceed it by its own jobs, concurrent calls by theirs, and several processes by what they accept in
-a second.
+Above a thousand jobs, each process counts once a second, adds what it accepted since, and counts
+again before these additions alone make it refuse a call. The limit is therefore approximate.
 """
 
 from __future__ import annotations

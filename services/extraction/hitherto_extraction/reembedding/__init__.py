@@ -1,6 +1,5 @@
 """Re-embedding (C7): back-fill vectors of a new model, then switch, or roll back.
 
-The model belongs to the installation, because vectors of different models are not comparable. Reads
-use the active one until the switch, which is one transaction, as is the roll-back. Changes during a
-back-fill are detected by `text_version`.
+The model belongs to the installation, because vectors of different models are not comparable.
+Changes during a back-fill are detected by `text_version`.
 """

@@ -53,13 +53,7 @@ _CONSTANT = re.compile(r"'(.*)'::(?:text|jsonb|\w+\[\])|(false|true)")
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """What the records of a table hold.
-
-    Attributes:
-        columns: The rule of each column that is imported.
-        ignored: Columns that are not imported.
-        also: Checks what depends on several columns of a checked row.
-    """
+    """What the records of a table hold: by imported column, and what is checked `also`."""
 
     columns: Mapping[str, Column]
     ignored: frozenset[str]

@@ -1,10 +1,7 @@
 """Reads records from the pieces of an export, line by line, in a thread.
 
-A piece is read in parts of bounded size whatever its lines hold, so that a piece of millions of
-empty or left-out lines costs the event loop no more than one of a few records. Memory holds one
-piece, one line and the records of one part.
-
-The first line of an export announces a manifest, which is the last line.
+A piece is read in parts of bounded size, so that millions of empty or left-out lines cost the event
+loop no more than a few records. Memory holds one piece, one line and the records of one part.
 """
 
 from __future__ import annotations
@@ -36,12 +33,9 @@ _BLANK = re.compile(rb"\s+")
 
 @dataclass(frozen=True, slots=True)
 class ExportedRecord:
-    """A record of an export.
+    """A record of an export: its place in it, from 1, and its checked columns.
 
-    Attributes:
-        number: Its place in the export, from 1.
-        row: Its checked columns; None if the table is left out, or part of the record is `lost`.
-        owner: The tenant and user in it, as far as there are any.
+    `row` is None if the table is left out, or part of the record is `lost`.
     """
 
     number: int

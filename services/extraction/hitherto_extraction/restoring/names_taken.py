@@ -1,8 +1,7 @@
 """What an import finds in the place of its records, if the user went on after it broke off.
 
-An entity has one name of its type, a document one source, and there is one profile, per user. What
-was learnt or handed in since the interruption, or since the export, stays: the records of the file
-refer to that entity, and the present document or profile is there in place of the exported one.
+Per user, an entity has one name of its type, a document one source, and there is one profile. What
+is there by now stays, and the records of the file refer to it.
 """
 
 from __future__ import annotations

@@ -20,12 +20,11 @@ from hitherto_shared.database.user_rows import UserRows
 
 @dataclass(frozen=True, slots=True)
 class MemoryHistory:
-    """Everything known about how a memory came to be.
+    """Everything known about how a memory, as it is `held` now, came to be.
 
     Attributes:
-        held: The memory now.
-        versions: Every version.
-        statements: Everything said about it.
+        versions: Every version, the first one first, the present one last.
+        statements: Everything said about it, in order, also what is rolled back.
         rolled_back: Versions that earlier roll-backs made.
         restored: Versions by which somebody restored it.
         asked: Versions by which somebody forgot it, also if it was forgotten.

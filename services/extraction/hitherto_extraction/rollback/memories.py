@@ -38,13 +38,10 @@ class Rebuilding:
     """Rebuilds memories from the remaining statements.
 
     Attributes:
-        user: The user.
         job_ids: The jobs to roll back.
         stated: Memories that the source supports by its messages, and whether nothing else does.
         messages: The messages of the source, which are no sources of what stays any more.
         named: Memories that name the source as their document, and about which it said nothing.
-        actor: The actor, and
-        reason: the reason, for the history.
         anew: Its messages that state a memory which somebody restored before that.
         gone: After the run, the memories that nothing states any more,
         changed: those that are not as before, and

@@ -1,8 +1,7 @@
 """Takes merges back: their originals are active again, and what was said since stays.
 
-A merged memory that was updated, or said again in its own words, stands on that from then on,
-without the merge's own words and what it had of its originals. It is named as what may replace
-them, as nobody has said that it does.
+A merged memory that was updated, or said again in its own words, stands on that from then on, and
+is named as what may replace its originals.
 """
 
 from __future__ import annotations
@@ -40,14 +39,10 @@ from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 @dataclass(frozen=True, slots=True)
 class _SaidSince:
-    """What a merged memory stands on without its merge.
+    """What a merged memory stands on without its merge, which the job `merged_by` made.
 
     Attributes:
-        merged_by: The job that merged it.
-        content: Its words.
-        detail: What goes with them.
-        conversation_id: The first conversation that states them; None if only somebody's hand does.
-        sealed: Whether its words are stored sealed.
+        conversation_id: The first conversation that states it; None if only somebody's hand does.
         repeated: Statements about it that repeat an original, which has them too.
     """
 

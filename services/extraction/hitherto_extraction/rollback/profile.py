@@ -1,8 +1,7 @@
 """Rebuilds the profile without some of the statements about it, and writes it.
 
-The profile is rebuilt from its first version on (`replay`, a pure function): statements of sources
-are merged as they were learnt, without those that are rolled back, and changes by hand are applied
-again.
+Statements of sources are merged as they were learnt, without those that are rolled back, and
+changes by hand are applied again (`replay`, a pure function).
 """
 
 from __future__ import annotations
@@ -42,14 +41,9 @@ def replay(
 ) -> tuple[Profile, dict[str, str]]:
     """The profile from the remaining statements, and when each of its values was said.
 
-    Args:
-        current: The present profile, whose version and age are kept.
-        versions: Every version, the first one first.
-        statements: All statements about it, in order, including those rolled back.
-        skipped: Versions that do not count although no statement explains them: those of roll-backs
-            and of jobs that are rolled back.
-        said_at: When each value of the present profile was said, for versions of jobs without
-            recorded statements.
+    Version and age of the `current` one are kept. `versions` and `skipped` are as for a memory
+    (`rollback.replay`), and `said_at` tells when each value of the current profile was said, for
+    versions of jobs without recorded statements.
     """
     explained = {each.version for each in statements if each.made_version}
     said = defaultdict[int, list[StoredStatement]](list)

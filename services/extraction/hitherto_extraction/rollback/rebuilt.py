@@ -1,8 +1,8 @@
 """A memory being rebuilt: how a statement of a source, or a change without one, changes it.
 
 Statements are applied by the rules of learning (`pipeline.merge`). What is left stands word for
-word as one of the remaining sources said it: nothing is cut out of sentences. A statement that only
-repeated (`repeats`) what is rolled back states it by itself.
+word as one of the remaining sources said it. A statement that only repeated (`repeats`) what is
+rolled back states it by itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rebuilds a memory without some of the statements about it, as a pure function.
 
-The memory is rebuilt from its first version on (`rebuilt`), without the statements that are rolled
-back. A version that no statement explains was made by hand or by upkeep: the fields it changed are
-set again. One by which somebody restored what nothing stated any more states it, as it was then.
+A version that no statement explains was made by hand or by upkeep: the fields it changed are set
+again. One by which somebody restored what nothing stated any more states it, as it was then.
 """
 
 from __future__ import annotations
@@ -29,21 +28,11 @@ def replay(
     gone: Collection[UUID] = (),
     hidden: Collection[UUID] = (),
 ) -> dict[str, Any]:
-    """The fields of the memory from the remaining statements.
+    """The fields of the memory from the remaining statements; see `MemoryHistory` and `Gone`.
 
     If nothing states it any more, `content` is empty, and `status` says whether a request to forget
-    it stands; `forgotten_at` is when it was last forgotten, if it was.
-
-    Args:
-        versions: Every version, the first one first, the present one last.
-        statements: All statements about it, in order, including those rolled back.
-        skipped: Versions that do not count although no statement explains them: those of roll-backs
-            and of jobs that are rolled back.
-        restored: Versions by which somebody restored the memory.
-        stating: Those among them that state it, for nothing else did.
-        asked: Versions by which somebody forgot it: a request of its own if it was forgotten.
-        gone: Memories that nothing states any more: nothing is closed or held back for them.
-        hidden: Those among them that somebody asked to forget, with what was joined to them.
+    it stands; `forgotten_at` is when it was last forgotten, if it was. `skipped` versions do not
+    count although no statement explains them: those of roll-backs and of what is rolled back.
     """
     explained = {each.version for each in statements if each.made_version}
     said = defaultdict[int, list[StoredStatement]](list)

@@ -1,8 +1,6 @@
 """Restores memories by hand: each is as what is left of its history makes it.
 
-It reverts forgetting, archiving, and a reconciliation that joined the memory to another. One that
-had ended, or that waited for a review, returns to that state, unless what brought it there was
-taken back.
+It reverts forgetting, archiving, and a reconciliation that joined the memory to another.
 """
 
 from __future__ import annotations

@@ -58,16 +58,9 @@ class RollbackTarget:
 
 @dataclass(frozen=True, slots=True)
 class _SourceEffects:
-    """What a source taught.
+    """What a source taught; see `Rebuilding`.
 
-    Attributes:
-        job_ids: The jobs that read it.
-        messages: Its messages.
-        statements: What it said.
-        stated: Memories that it supports by its messages, and whether nothing else does.
-        named: Memories that name it as their document.
-        begins: The memories that it touched, and since when; None: nobody knows.
-        anew: Its messages that state a memory which somebody restored before that.
+    `begins` are the memories that it touched, and since when; None: nobody knows.
     """
 
     job_ids: Sequence[UUID] = ()
@@ -180,13 +173,10 @@ async def _taught(user: UserRows, source: RollbackTarget) -> _SourceEffects:
 async def _cancel_learning(
     user: UserRows, source: RollbackTarget, job_ids: Sequence[UUID], max_attempts: int
 ) -> int:
-    """Cancel what has yet to learn from a conversation, or a job of the user.
+    """Cancel what has yet to learn from a conversation, or a job; returns how many were open.
 
     Else it would teach afterwards what is taken back now. Messages that no job owns yet get one
     that was cancelled, so that RetryJob can still learn from all of them.
-
-    Returns:
-        The number of jobs that were open.
     """
     connection, scope = user.connection, user.scope
     if source.conversation_id:
@@ -308,11 +298,7 @@ async def _undo_merges(user: UserRows, taught: _SourceEffects, actor: str) -> li
 
 
 async def rebuild_summary(user: UserRows, conversation_id: str) -> str | None:
-    """Write the summary from the remaining jobs; without any, it is deleted.
-
-    Returns:
-        "restored" or "removed"; None if there is no summary.
-    """
+    """Write the summary from the remaining jobs, or delete it: "restored", "removed" or None."""
     held = await summaries.read(user, conversation_id)
     if held.summary is None:
         return None

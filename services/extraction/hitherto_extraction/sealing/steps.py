@@ -1,9 +1,8 @@
 """The steps of the sweep on a user's rows, a bounded number at a time.
 
-Each step runs in the transaction of a caller that holds the user's row, with the role
-hitherto_removal, and returns how many rows it changed: 0 once nothing is left. What it looks for
-depends on whether the user has encryption on: without it, only on what belongs to memories that are
-sealed already.
+Each runs in a transaction that holds the user's row, with the role hitherto_removal, and returns
+the number of rows that it changed. With encryption off, it looks only at what belongs to memories
+that are sealed already.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The sweep: seals what users with encryption on still have in clear.
 
-It runs in short transactions under the user's lock, so that it delays others only briefly. An
-interrupted sweep continues where it was: sealed rows are not found again, and a user is done only
-once nothing is found at all.
+It runs in short transactions under the user's lock. An interrupted sweep continues where it was: a
+user is done only once nothing is found at all.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Gives committed changes their place in the stream, and deletes old ones.
 
-A change is written by the statement that records it in the history (`ledger` and others). Numbers
-of a sequence are committed in any order: a reader who continues behind the largest it has seen
-would miss a smaller one that commits later. So a reader never sees these numbers. One transaction
-at a time, which holds the row of `change_positions`, numbers what has been committed by then.
-
+A sequence commits its numbers in any order, so that a reader would miss some. Therefore one
+transaction at a time, which holds the row of `change_positions`, numbers what has been committed.
 The role is hitherto_maintenance, and statements run across users.
 """
 

@@ -116,13 +116,9 @@ async def forget_some(
     reason: str,
     limit: int,
 ) -> list[tuple[UUID, str]]:
-    """Make up to `limit` memories FORGOTTEN, in the order of their ids, `after` one of them.
+    """Make up to `limit` memories FORGOTTEN, in the order of their ids; returns earlier statuses.
 
-    They were created before `before`. Each gets a next version and a history entry, as if it had
-    been forgotten individually.
-
-    Returns:
-        Each with its earlier status.
+    They were created before `before`, and follow `after`. Each gets a version and a history entry.
     """
     found = await user.fetch_rows(_NEXT, before=before, after=after, limit=limit)
     if found:

@@ -177,12 +177,7 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as a job reads it.
-
-    Attributes:
-        indexed: Whether it is in the keyword index already.
-        sealed: Whether it is stored sealed, and so must not be indexed.
-    """
+    """A message as a job reads it; a `sealed` one must not be indexed."""
 
     message_no: int
     message_id: str
@@ -257,8 +252,6 @@ async def insert_messages(
     first_no: int,
 ) -> None:
     """Store messages, numbered from `first_no` in order, sealed for a user with encryption on.
-
-    Only the sealed ones keep what they were before their secrets were redacted.
 
     Raises:
         KeyNeeded: The user has encryption on, and the key is not at hand.

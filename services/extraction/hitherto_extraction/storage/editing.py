@@ -78,7 +78,6 @@ class EditableMemory:
     Attributes:
         said_at: Event time of the newest evidence for its wording.
         challenges: The memories it would contradict if a review approved it.
-        lexical_no: Its number in the keyword index.
         lexical_length: Length of the indexed text in terms.
         embedding_state: pending, stored, refused or sealed.
         sealed: Whether its words are stored sealed; here they are open.

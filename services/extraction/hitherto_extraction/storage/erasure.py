@@ -1,8 +1,7 @@
 """Deletes all data of a user in steps, and writes the mark and receipt that remain.
 
-The role is hitherto_removal. Every step locks the receipt's row, adds what it deleted, and does
-nothing once the receipt is complete: concurrent calls share the work, and an interrupted step is
-neither lost nor counted twice.
+The role is hitherto_removal. Every step locks the receipt's row and adds what it deleted, so that
+concurrent calls share the work, and an interrupted step is neither lost nor counted twice.
 """
 
 from __future__ import annotations

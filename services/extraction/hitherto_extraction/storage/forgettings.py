@@ -80,7 +80,7 @@ class Forgetting:
     """How a forgotten memory came to be so.
 
     Attributes:
-        at: Since when it is forgotten, whatever has changed of it meanwhile.
+        at: Since when, whatever has changed of it meanwhile.
         taken_back_from: The conversations that stated one of which roll-backs left nothing; None if
             somebody asked to forget it.
         by_hand: Whether somebody forgot it by hand.

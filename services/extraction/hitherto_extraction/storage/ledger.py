@@ -95,13 +95,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """One change, whose contents the versions hold.
+    """One change, which made a version that holds its contents, and may concern another memory.
 
-    Attributes:
-        version: The version that it made.
-        old_status: The status of the memory before; None if there was none.
-        related: The other memory concerned.
-        entities: The names of a memory before and after, if they changed: no version holds them.
+    `entities` are the names of a memory before and after, if they changed: no version holds them.
     """
 
     action: str

@@ -1,8 +1,7 @@
 """Profiles and their versions.
 
-For a user with encryption on, learnt values are sealed: `profiles.sealed` holds the values of
-`LEARNT`, `profile_versions.sealed` the whole content. Department and access level stay clear in the
-profile, because they decide who may read it.
+For a user with encryption on, learnt values are sealed, but not department and access level: they
+decide who may read the profile. Versions are sealed whole.
 """
 
 from __future__ import annotations
@@ -109,12 +108,9 @@ async def write_profile(
 ) -> None:
     """Store a new version of the profile, and its history entry. The caller holds the user's row.
 
-    The history of a sealed profile has of `changed` only the fields: the keys below them are the
-    user's words too.
-
-    `before` has version 0 if there is none. `said_at` tells when each single value was said,
-    `changed` names the paths of what changed. `job_id` is None for a change by hand; `rolled_back`
-    says why a source was rolled back, if that is the change.
+    `said_at` tells when each single value was said, `changed` names the paths of what changed: for
+    a sealed profile, the history gets only their fields, as keys are the user's words too. `job_id`
+    is None for a change by hand; `rolled_back` says why a source was rolled back, if that is it.
 
     Raises:
         KeyNeeded: The user has encryption on, and the key for it is not at hand.

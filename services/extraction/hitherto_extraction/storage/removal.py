@@ -255,8 +255,7 @@ async def remove_messages(
     """Delete messages and all other copies of their words; returns the memories learnt from them.
 
     The caller holds their conversations, has removed the messages from the jobs that read them
-    (`readers`) and from the indexes, and afterwards reindexes those memories. Source vectors are
-    deleted here.
+    (`readers`) and from the indexes, and afterwards reindexes those memories.
     """
     values = {
         "conversations": [message.conversation_id for message in messages],

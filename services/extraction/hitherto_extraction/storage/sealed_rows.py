@@ -1,10 +1,8 @@
 """Opens rows for the functions that read them, and decides for those that write whether to seal.
 
-What a kind of row seals is declared in `encryption.rows`; the key of the row's user is at hand
-(`encryption.at_hand`). A sealed row holds its words in `sealed` and empty columns in their place.
-
-Nothing else decides what is sealed. A function that writes rows asks here for the key, of which it
-has the user's rows and the row itself, and stores the row in clear if there is none.
+`encryption.rows` declares what a kind of row seals: a sealed row holds its words in `sealed`, and
+empty columns in their place. Nothing else decides what is sealed: who writes rows asks here for the
+key, and stores them in clear if there is none.
 """
 
 from __future__ import annotations

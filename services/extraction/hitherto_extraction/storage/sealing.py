@@ -1,8 +1,7 @@
 """Seals a user's rows from before encryption was turned on.
 
 The role is hitherto_removal, in a transaction that holds the user's row; for `find_users` and
-`leave_without_vectors` it is hitherto_maintenance. Each function that finds rows takes a bounded
-number of them, and finds nothing once everything is sealed.
+`leave_without_vectors` it is hitherto_maintenance.
 """
 
 from __future__ import annotations

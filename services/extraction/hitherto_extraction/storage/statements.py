@@ -116,12 +116,9 @@ class NewStatement:
     """A statement to be stored.
 
     Attributes:
-        action: The kind of statement, as in the table.
         version: The version of its subject after it was said; for a summary, the last message that
             it covers.
         made_version: Whether it made that version.
-        origin: Who said it.
-        said: Its contents, as JSON.
         rests_on_sealed: Whether it quotes sealed text, or is about a summary that is sealed. Its
             words are then sealed although the user may have turned encryption off.
         taken: Whether it is stored as rolled back.
@@ -175,10 +172,7 @@ class StatementReference:
 
 
 async def record(user: UserRows, statements: Sequence[NewStatement]) -> None:
-    """Store statements, in order.
-
-    Those about sealed memories are sealed. So are those about the profile and summaries, for a user
-    with encryption on. Memories are written before what is said about them.
+    """Store statements, in order. Memories are written before what is said about them.
 
     Raises:
         KeyNeeded: One is to be sealed, and the key is not at hand.

@@ -178,11 +178,9 @@ async def write(
 ) -> int:
     """Store the summary of a conversation; returns the version of its words.
 
-    If it is to be sealed (`sealing_key`), it has neither number nor vector.
-
-    `held` is what is stored, and `reworded` whether the new title, summary or topics differ from
-    it. `lexical_no` is its new number in the keyword index, after which it waits for its vector;
-    None leaves number and vector unchanged.
+    `reworded` says whether the new title, summary or topics differ from `held`. `lexical_no` is its
+    new number in the keyword index, after which it waits for its vector; None leaves both as they
+    are. A sealed one has neither.
 
     Raises:
         KeyNeeded: It is to be sealed, and the key is not at hand.

@@ -1,8 +1,7 @@
 """Decay and the limit on memories: finds memories across users, and archives them user by user.
 
-Statements run across the users of one tenant, with the role hitherto_maintenance. Code that
-archives holds the rows of the users concerned, so that no other writer of their memories runs, and
-the archiving statement checks the rule again: memories used in the meantime stay.
+The role is hitherto_maintenance. Code that archives holds the rows of the users concerned, and the
+archiving statement checks the rule again: memories used in the meantime stay.
 """
 
 from __future__ import annotations

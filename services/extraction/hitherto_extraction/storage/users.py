@@ -240,8 +240,7 @@ async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
 async def lock_alone(user: UserRows) -> UserWriteState:
     """Become the only transaction about this user at all, until it ends.
 
-    It must be the first statement about the user in its transaction. Transactions that entered
-    before have committed by then, and later ones see what this transaction changes.
+    It must be the first statement about the user in its transaction.
 
     Raises:
         WrongState: The user was erased.

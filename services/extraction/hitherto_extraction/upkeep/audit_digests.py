@@ -1,7 +1,6 @@
 """Signs past days of the audit log, and writes each signature to the service's log.
 
-The copy in the log makes a signature valuable: an attacker who can rewrite the database can delete
-a digest there, but not one that log shipping has carried away.
+An attacker who can rewrite the database cannot delete the copy that log shipping has carried away.
 """
 
 from __future__ import annotations

@@ -35,10 +35,7 @@ class Decay:
         return _counts(_named(found))
 
     async def run(self, held: Claim) -> None:
-        """Archive, and end the job with the counts.
-
-        What one attempt has archived, the next one does not find again, so it simply continues; the
-        counts are stored with the job.
+        """Archive, and end the job with the counts; another attempt continues.
 
         Raises:
             ClaimLost: The claim was lost; nothing was written after that.

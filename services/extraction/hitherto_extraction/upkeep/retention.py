@@ -1,7 +1,6 @@
-"""The job of kind `retention`: deletes items past their retention.
+"""The job of kind `retention`: deletes items past their retention, user by user.
 
-It works user by user, in short transactions that lock the user's row like every writer (the fence
-of a running extraction, and of an erasure), then the job's. Within each, everything is checked
+Each short transaction locks the user's row like every writer, then the job's, and checks everything
 again.
 """
 

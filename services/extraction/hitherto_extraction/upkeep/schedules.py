@@ -1,13 +1,8 @@
 """Schedules of upkeep: their slots, and which replica runs a slot.
 
-A slot is a time that the cron line matches. Every replica determines the latest slot by the
-database's clock, and the one that inserts it into `schedule_runs` queues the jobs in the same
-transaction. A slot thus runs once whatever the number of replicas, the wrong clock of a machine
-does no harm, and after an outage the latest missed slot runs when a replica is back.
-
-Cron lines are in UTC and have five fields as usual: minute, hour, day of the month, month, day of
-the week (0 and 7 are Sunday), with lists, ranges, steps and names. If both a day of the month and a
-day of the week are given, both must match.
+A slot is a time that the cron line matches, in UTC and by the database's clock. The replica that
+inserts the latest one into `schedule_runs` queues the jobs in the same transaction, also after an
+outage. Where a line has a day of the month and a day of the week, both must match.
 """
 
 from __future__ import annotations
@@ -178,11 +173,7 @@ class Cron:
     """A cron line with at least one matching time."""
 
     def __init__(self, line: str) -> None:
-        """Parse `line`.
-
-        Raises:
-            ValueError: It is no cron line, or has no matching time.
-        """
+        """Parse `line`; a ValueError says what is wrong with it."""
         fields = line.lower().split()
         if len(fields) != 5:
             raise ValueError(

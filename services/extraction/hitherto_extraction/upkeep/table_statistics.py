@@ -1,8 +1,4 @@
-"""Statistics of tables that have grown.
-
-Without them, Postgres takes every user for one who has a single row, and reads all rows of a user
-for each: the first question after an import took seconds.
-"""
+"""Statistics of tables that have grown: without them, Postgres reads a user's rows for each."""
 
 from __future__ import annotations
 

@@ -35,17 +35,15 @@ class EmbeddableText:
 class EmbeddedCorpus:
     """A kind of text that has vectors.
 
-    Its statements about vectors concern texts of any user. They take the parallel arrays `tenants`,
-    `users`, `ids` and `numbers` (see `ItemKey`). Those that find texts return the four parts of the
-    key, then the words that `contents` takes.
+    Statements that find texts, of any user, return the four parts of the key, then the words that
+    `contents` takes. Those about texts of one user take the parallel arrays `ids` and `numbers`
+    (see `ItemKey`).
 
     Attributes:
-        name: The name of the corpus, by which its keyword index is known.
         contents: The texts to embed, from the words of a row.
         pending: Finds texts that wait for a vector of the active model, oldest first.
         without: Finds texts without a vector of `model`, in the order of their keys, after one.
-        write: Stores `vectors`. Those of texts that are gone, sealed or reworded, and those of an
-            unknown model, are skipped.
+        write: Stores `vectors`, but for texts that are gone, sealed or reworded.
         settle: Sets the state of waiting texts, if `model` is active. It runs after `write`: the
             foreign key of a vector locks the model's row, so that no change of the active model
             comes in between, and an earlier one is seen.
@@ -69,14 +67,11 @@ class EmbeddedCorpus:
 class PassageCorpus(EmbeddedCorpus):
     """A kind of text that is in the keyword index of passages.
 
-    Statements about texts of one user take the parallel arrays `ids` and `numbers`.
-
     Attributes:
         text: The indexed text, from the words of a row.
         indexed: The number in the index, the number of terms, and the words; locks the rows, so
             that no vector is stored for a text that is about to leave the index. Summaries are
             found whatever the version of their words.
-        delete_vectors: Deletes vectors, of every model.
     """
 
     text: Callable[..., str]

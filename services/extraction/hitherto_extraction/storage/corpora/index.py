@@ -1,8 +1,7 @@
 """The keyword index of passages: texts other than memories, one corpus per kind.
 
-The same index as that of memories, in separate tables, so that the words of documents neither slow
-down nor outweigh those of memories. Whoever writes holds the user's row: entries are inserted
-without a look for those of other writers.
+In tables of its own, so that the words of documents neither slow down nor outweigh those of
+memories. Whoever writes holds the user's row: nothing looks for entries of other writers.
 """
 
 from __future__ import annotations
