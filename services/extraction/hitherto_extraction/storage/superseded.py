@@ -85,24 +85,17 @@ GROUP BY k.memory_id
 ORDER BY max(a.steps) DESC, k.memory_id
 """
 
-# Whatever of these is to be withheld.
-_UNTOLD = """
-SELECT u.memory_id FROM @untold(%(memory_ids)s::uuid[]) AS u
-"""
-
 
 async def successors(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID]:
     """For each of these memories that is superseded, what stands for it, whatever its status."""
-    found = await user.fetch_rows(_HEADS, memory_ids=list(memory_ids)) if memory_ids else ()
-    return {start: head for start, head, _, _ in found if start != head}
+    return {start: head for start, head, _, _ in await _heads(user, memory_ids) if start != head}
 
 
 async def stand_ins(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID]:
     """For each of these memories that is superseded, the current memory that stands for it."""
-    found = await user.fetch_rows(_HEADS, memory_ids=list(memory_ids)) if memory_ids else ()
     return {
         start: head
-        for start, head, status, _ in found
+        for start, head, status, _ in await _heads(user, memory_ids)
         if status in CURRENT_STATUSES and start != head
     }
 
@@ -112,7 +105,7 @@ async def that_stand(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID,
 
     What was deleted is left out: nobody took it back.
     """
-    found = await user.fetch_rows(_HEADS, memory_ids=list(memory_ids))
+    found = await _heads(user, memory_ids)
     return {start: status != "forgotten" and not parted for start, _, status, parted in found}
 
 
@@ -140,4 +133,12 @@ async def merged_above(user: UserRows, since: Mapping[UUID, datetime | None]) ->
 
 async def untold(user: UserRows, memory_ids: Collection[UUID]) -> set[UUID]:
     """Those of these memories that are forgotten, or for which something forgotten stands."""
-    return set(await user.fetch_values(_UNTOLD, memory_ids=list(memory_ids)))
+    found = await _heads(user, memory_ids)
+    return {start for start, _, status, _ in found if status == "forgotten"}
+
+
+async def _heads(
+    user: UserRows, memory_ids: Collection[UUID]
+) -> list[tuple[UUID, UUID, str, bool]]:
+    """Each of these memories, with the last one of its chain, the status of that, and `parted`."""
+    return list(await user.fetch_rows(_HEADS, memory_ids=list(memory_ids))) if memory_ids else []
