@@ -44,20 +44,14 @@ LIMIT %(limit)s
 # Across tenants: the days that have settled, have entries and no digest, the oldest first. The
 # entries of each tenant are found by jumping from day to day in the index.
 _UNSIGNED = """
-WITH RECURSIVE tenants (tenant_id) AS (
-    (SELECT tenant_id FROM audit_events ORDER BY tenant_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT e.tenant_id FROM audit_events AS e
-            WHERE e.tenant_id > tenants.tenant_id ORDER BY e.tenant_id LIMIT 1)
-    FROM tenants WHERE tenants.tenant_id IS NOT NULL
-), days (tenant_id, day) AS (
+WITH RECURSIVE days (tenant_id, day) AS (
     SELECT t.tenant_id,
            (SELECT (min(e.created_at) AT TIME ZONE 'UTC')::date FROM audit_events AS e
             WHERE e.tenant_id = t.tenant_id
               AND e.created_at >= coalesce(
                   (SELECT ((max(d.day) + 1)::timestamp AT TIME ZONE 'UTC') FROM audit_digests AS d
                    WHERE d.tenant_id = t.tenant_id), '-infinity'))
-    FROM tenants AS t WHERE t.tenant_id IS NOT NULL
+    FROM @tenants_of(audit_events) AS t
     UNION ALL
     SELECT days.tenant_id,
            (SELECT (min(e.created_at) AT TIME ZONE 'UTC')::date FROM audit_events AS e

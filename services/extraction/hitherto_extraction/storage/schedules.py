@@ -31,19 +31,10 @@ DELETE FROM schedule_runs
 WHERE schedule = %(schedule)s AND slot < %(slot)s - make_interval(days => %(days)s)
 """
 
-# Across users: the tenants with users, found by jumping from one to the next in the index.
-_TENANTS = """
-WITH RECURSIVE found (tenant_id) AS (
-    (SELECT tenant_id FROM users ORDER BY tenant_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT u.tenant_id FROM users AS u
-            WHERE u.tenant_id > found.tenant_id ORDER BY u.tenant_id LIMIT 1)
-    FROM found WHERE found.tenant_id IS NOT NULL
-)
-SELECT tenant_id FROM found WHERE tenant_id IS NOT NULL
-"""
+# Across users.
+_TENANTS = "SELECT tenant_id FROM @tenants_of(users) AS known"
 
-# Across users. The nodes of a cluster cannot jump, and each looks at all of its users at once.
+# Across users. The nodes of a cluster take no such steps: each looks at all of its users at once.
 _TENANTS_OF_NODES = "SELECT DISTINCT tenant_id FROM users ORDER BY tenant_id"
 
 _LAST = """
@@ -75,7 +66,7 @@ async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
 async def tenants(connection: Connection) -> list[str]:
     """Every tenant that has users."""
     found = _TENANTS_OF_NODES if connection.is_distributed else _TENANTS
-    return await connection.fetch_values(found)
+    return await connection.fetch_values(found, {})
 
 
 async def last_runs(

@@ -25,23 +25,14 @@ FROM usage_ledger
 WHERE tenant_id = %(tenant_id)s AND day = (clock_timestamp() AT TIME ZONE 'UTC')::date
 """
 
-# Across tenants. The tenants are found by one step in the index each, and of each tenant only the
-# rows of today are read.
+# Across tenants. Of each, only the rows of today are read.
 _TODAY_OF_ALL = """
-WITH RECURSIVE tenants AS (
-    (SELECT tenant_id FROM usage_ledger ORDER BY tenant_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT l.tenant_id FROM usage_ledger AS l WHERE l.tenant_id > tenants.tenant_id
-            ORDER BY l.tenant_id LIMIT 1)
-    FROM tenants WHERE tenants.tenant_id IS NOT NULL
-)
 SELECT tenants.tenant_id, coalesce(spent.usd, 0)
-FROM tenants
+FROM @tenants_of(usage_ledger) AS tenants
 CROSS JOIN LATERAL (
     SELECT sum(cost_usd) AS usd FROM usage_ledger AS l
     WHERE l.tenant_id = tenants.tenant_id
       AND l.day = (clock_timestamp() AT TIME ZONE 'UTC')::date) AS spent
-WHERE tenants.tenant_id IS NOT NULL
 """
 
 # A dimension without grouping has the same value in every row. Days count backwards: the latest is

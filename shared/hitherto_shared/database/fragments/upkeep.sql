@@ -22,6 +22,16 @@ LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = :use
      AND a.memory_id = m.memory_id
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = :user;
 
+-- @tenants_of(table): every tenant with rows in a table, found by one step in its index each.
+WITH RECURSIVE found (tenant_id) AS (
+    (SELECT tenant_id FROM :table ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.tenant_id FROM :table AS t
+            WHERE t.tenant_id > found.tenant_id ORDER BY t.tenant_id LIMIT 1)
+    FROM found WHERE found.tenant_id IS NOT NULL
+)
+SELECT tenant_id FROM found WHERE tenant_id IS NOT NULL;
+
 -- @ended_by_upkeep: which of these memories of a user a rule archives now, which rule that is, and
 -- how long each is kept: by decay, or, with `surplus`, because there are too many.
 SELECT m.memory_id, m.status,
