@@ -7,17 +7,13 @@ sealed too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage.sealed_rows import (
-    opened,
-    sealed_among,
-    sealing_key,
-    stored,
-)
+from hitherto_extraction.storage.sealed_rows import opened, sealed_among, sealing_key, stored
 from hitherto_shared.database.arrays import fields_of, records
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import STATEMENT
@@ -42,8 +38,7 @@ CROSS JOIN json_to_recordset(%(rows)s) AS new (place integer, statement_id uuid,
 
 _OF_MEMORIES = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id,
-       taken_back_at
+       origin, said_at, said, taken_back_at IS NOT NULL, document_id, taken_back_at, sealed
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 ORDER BY memory_id, version, recorded_at, statement_id
@@ -51,8 +46,7 @@ ORDER BY memory_id, version, recorded_at, statement_id
 
 _OF_PROFILE = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id,
-       taken_back_at
+       origin, said_at, said, taken_back_at IS NOT NULL, document_id, taken_back_at, sealed
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
 ORDER BY recorded_at, statement_id
@@ -61,8 +55,7 @@ ORDER BY recorded_at, statement_id
 # A statement of its own: for both, the plan that Postgres keeps would read all of a user.
 _OF_SUMMARY = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id,
-       taken_back_at
+       origin, said_at, said, taken_back_at IS NOT NULL, document_id, taken_back_at, sealed
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary'
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
@@ -200,21 +193,22 @@ async def of_memories(
 ) -> dict[UUID, list[StoredStatement]]:
     """Everything that was said about memories, in order."""
     found: dict[UUID, list[StoredStatement]] = {memory_id: [] for memory_id in memory_ids}
-    for row in await user.fetch_rows(_OF_MEMORIES, memory_ids=list(memory_ids)):
-        found[row[1]].append(_statement(user.scope, row))
+    make = partial(_statement, user.scope)
+    for each in await user.fetch(make, _OF_MEMORIES, memory_ids=list(memory_ids)):
+        assert each.memory_id is not None
+        found[each.memory_id].append(each)
     return found
 
 
 async def of_profile(user: UserRows) -> list[StoredStatement]:
     """Everything that was said about the profile, in order."""
-    rows = await user.fetch_rows(_OF_PROFILE)
-    return [_statement(user.scope, row) for row in rows]
+    return await user.fetch(partial(_statement, user.scope), _OF_PROFILE)
 
 
 async def of_summary(user: UserRows, conversation_id: str) -> list[StoredStatement]:
     """The statements behind the summary of a conversation, in order."""
-    rows = await user.fetch_rows(_OF_SUMMARY, conversation_id=conversation_id)
-    return [_statement(user.scope, row) for row in rows]
+    make = partial(_statement, user.scope)
+    return await user.fetch(make, _OF_SUMMARY, conversation_id=conversation_id)
 
 
 async def find(
@@ -254,9 +248,9 @@ async def forget_conversation(user: UserRows, conversation_id: str) -> None:
     await user.execute(_UNNAME_CONVERSATION, conversation_id=conversation_id)
 
 
-def _statement(scope: Scope, row: tuple[Any, ...]) -> StoredStatement:
-    said, sealed = row[9], row[10]
-    if sealed is not None:
-        said = opened(scope, STATEMENT, sealed, row[0])["said"]
-    values = (*row[:9], said, *row[11:])
-    return StoredStatement(*values)
+def _statement(scope: Scope, *columns_and_sealed: Any) -> StoredStatement:
+    *columns, sealed = columns_and_sealed
+    found = StoredStatement(*columns)
+    if sealed is None:
+        return found
+    return replace(found, said=opened(scope, STATEMENT, sealed, found.statement_id)["said"])
