@@ -31,8 +31,7 @@ LIMIT %(limit)s
 _WRITE = """
 INSERT INTO document_chunk_embeddings (tenant_id, user_id, chunk_id, model, dimensions, embedding)
 SELECT c.tenant_id, c.user_id, c.chunk_id, %(model)s, %(dimensions)s, new.embedding
-FROM unnest(%(ids)s::uuid[], %(vectors)b::halfvec[])
-    AS new (chunk_id, embedding)
+FROM unnest(%(ids)s::uuid[], %(vectors)b::halfvec[]) AS new (chunk_id, embedding)
 JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.chunk_id = new.chunk_id
 ORDER BY c.tenant_id, c.user_id, c.chunk_id
@@ -42,8 +41,7 @@ ON CONFLICT (tenant_id, user_id, chunk_id, model) DO UPDATE SET embedding = EXCL
 
 _SETTLE = """
 UPDATE document_chunks AS c SET embedding_state = %(state)s
-FROM unnest(%(ids)s::uuid[])
-    AS done (chunk_id)
+FROM unnest(%(ids)s::uuid[]) AS done (chunk_id)
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.chunk_id = done.chunk_id
   AND c.embedding_state = 'pending'
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)

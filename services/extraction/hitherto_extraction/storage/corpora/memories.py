@@ -36,8 +36,7 @@ INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model, dimensions,
                                text_version)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, m.status, new.embedding,
        m.text_version
-FROM unnest(%(ids)s::uuid[], %(numbers)s::int[],
-            %(vectors)b::halfvec[])
+FROM unnest(%(ids)s::uuid[], %(numbers)s::int[], %(vectors)b::halfvec[])
     AS new (memory_id, text_version, embedding)
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = new.memory_id AND m.text_version = new.text_version
@@ -53,8 +52,7 @@ SET embedding = EXCLUDED.embedding, status = EXCLUDED.status, text_version = EXC
 _WRITE_SOURCES = """
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, new.embedding
-FROM unnest(%(ids)s::uuid[], %(sources)s::text[],
-            %(vectors)b::halfvec[])
+FROM unnest(%(ids)s::uuid[], %(sources)s::text[], %(vectors)b::halfvec[])
     AS new (memory_id, said, embedding)
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = new.memory_id
@@ -71,8 +69,8 @@ ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXC
 # The source words may have been sealed, deleted or rolled back since they were read.
 _SETTLE = """
 UPDATE memories AS m SET embedding_state = %(state)s
-FROM unnest(%(ids)s::uuid[], %(numbers)s::int[],
-            %(sources)s::text[]) AS done (memory_id, text_version, said)
+FROM unnest(%(ids)s::uuid[], %(numbers)s::int[], %(sources)s::text[])
+    AS done (memory_id, text_version, said)
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = done.memory_id
   AND m.text_version = done.text_version AND m.embedding_state = 'pending'
   AND done.said = @said_behind(m, %(tenant_id)s, %(user_id)s)

@@ -31,8 +31,7 @@ INSERT INTO message_embeddings (tenant_id, user_id, conversation_id, message_no,
                                 embedding)
 SELECT g.tenant_id, g.user_id, g.conversation_id, g.message_no, %(model)s, %(dimensions)s,
        new.embedding
-FROM unnest(%(ids)s::text[], %(numbers)s::int[],
-            %(vectors)b::halfvec[])
+FROM unnest(%(ids)s::text[], %(numbers)s::int[], %(vectors)b::halfvec[])
     AS new (conversation_id, message_no, embedding)
 JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
      AND g.conversation_id = new.conversation_id AND g.message_no = new.message_no
@@ -45,8 +44,7 @@ SET embedding = EXCLUDED.embedding
 
 _SETTLE = """
 UPDATE messages AS g SET embedding_state = %(state)s
-FROM unnest(%(ids)s::text[], %(numbers)s::int[])
-    AS done (conversation_id, message_no)
+FROM unnest(%(ids)s::text[], %(numbers)s::int[]) AS done (conversation_id, message_no)
 WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
   AND g.conversation_id = done.conversation_id AND g.message_no = done.message_no
   AND g.embedding_state = 'pending'

@@ -32,8 +32,7 @@ INSERT INTO summary_embeddings (tenant_id, user_id, conversation_id, model, dime
                                 text_version, embedding)
 SELECT s.tenant_id, s.user_id, s.conversation_id, %(model)s, %(dimensions)s, s.text_version,
        new.embedding
-FROM unnest(%(ids)s::text[], %(numbers)s::int[],
-            %(vectors)b::halfvec[])
+FROM unnest(%(ids)s::text[], %(numbers)s::int[], %(vectors)b::halfvec[])
     AS new (conversation_id, text_version, embedding)
 JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND s.conversation_id = new.conversation_id AND s.text_version = new.text_version
@@ -46,8 +45,7 @@ SET embedding = EXCLUDED.embedding, text_version = EXCLUDED.text_version
 
 _SETTLE = """
 UPDATE conversation_summaries AS s SET embedding_state = %(state)s
-FROM unnest(%(ids)s::text[], %(numbers)s::int[])
-    AS done (conversation_id, text_version)
+FROM unnest(%(ids)s::text[], %(numbers)s::int[]) AS done (conversation_id, text_version)
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
   AND s.conversation_id = done.conversation_id AND s.text_version = done.text_version
   AND s.embedding_state = 'pending'
