@@ -90,7 +90,6 @@ class JobQueue:
         *,
         user_id: str | None = None,
         params: Mapping[str, Any] | None = None,
-        debounce_seconds: float = 0.0,
     ) -> Job:
         """Queue work on one user's data, or, without `user_id`, on the whole tenant's.
 
@@ -104,16 +103,10 @@ class JobQueue:
             user_id=user_id,
             kind=kind,
             params=Jsonb(dict(params or {})),
-            debounce=debounce_seconds,
         )
 
     async def enqueue_of(
-        self,
-        user: UserRows,
-        kind: str,
-        params: Mapping[str, Any],
-        *,
-        debounce_seconds: float = 0.0,
+        self, user: UserRows, kind: str, params: Mapping[str, Any], *, debounce_seconds: float = 0.0
     ) -> Job:
         """Queue work on one user's data; see `enqueue`."""
         return await self._queue(

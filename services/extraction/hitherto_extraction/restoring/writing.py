@@ -132,8 +132,9 @@ async def _sealed(user: UserRows, table: str, rows: Rows, key: UserKey) -> Rows:
         return [
             _sealed_row(key, MEMORY, row) if row["memory_id"] in secret else row for row in rows
         ]
+    # Sealed statements mention no entities.
     return [
-        _sealed_row(key, STATEMENT, {**row, "said": _unnamed(row["said"])})
+        _sealed_row(key, STATEMENT, {**row, "said": _without(row["said"], ("entities",))})
         if row["said"] and (row["subject"] != "memory" or row["memory_id"] in secret)
         else row
         for row in rows
@@ -165,8 +166,3 @@ def _sealed_row(key: UserKey, kind: SealedRow, row: dict[str, Any]) -> dict[str,
 def _without(row: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """The row without what only a sealed value holds."""
     return {name: value for name, value in row.items() if name not in names}
-
-
-def _unnamed(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Sealed statements mention no entities."""
-    return {name: value for name, value in said.items() if name != "entities"}
