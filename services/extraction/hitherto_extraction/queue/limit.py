@@ -55,9 +55,14 @@ class QueueLimit:
         """
         if not self.limit:
             return
-        counted = await self._counted_lately(connection, tenant_id)
-        if counted.stored < self.limit <= counted.waiting:
+        counted = self._counted.get(tenant_id)
+        if (
+            counted is None
+            or counted.read + counted.coming < _COUNT_ALWAYS_BELOW
+            or time.monotonic() >= counted.until
             # Those coming may include the jobs of this very call, sent a moment ago.
+            or counted.stored < self.limit <= counted.waiting
+        ):
             counted = await self._count(connection, tenant_id)
         if counted.waiting >= self.limit:
             raise Exhausted(
@@ -68,14 +73,6 @@ class QueueLimit:
                 retry_after=_RETRY_SECONDS,
             )
         counted.coming += coming
-
-    async def _counted_lately(self, connection: Connection, tenant_id: str) -> _Counted:
-        counted = self._counted.get(tenant_id)
-        if counted is None or counted.read + counted.coming < _COUNT_ALWAYS_BELOW:
-            return await self._count(connection, tenant_id)
-        if time.monotonic() >= counted.until:
-            return await self._count(connection, tenant_id)
-        return counted
 
     async def _count(self, connection: Connection, tenant_id: str) -> _Counted:
         until = time.monotonic() + _COUNT_SECONDS
