@@ -224,7 +224,8 @@ def test_a_profile_that_would_become_too_large_loses_its_oldest_values() -> None
     large, more = {"story": "x" * 40_000}, {"story": "short", "notes": "y" * 40_000}
     versions = [of(1, facts=large), of(2, facts={"story": "short"}), of(3, None, facts=more)]
     short = patched(2, facts={"story": "short"}, hours=1, taken=True)
-    profile = rebuilt(versions, [patched(1, facts=large), short])
+    told = ValueChange(("facts", "story"), large["story"], False, NOON)
+    profile = rebuilt(versions, [patched(1, changes=[told.as_json()]), short])
     assert len(json.dumps(profile.facts)) <= MAX_BYTES
     assert "notes" in profile.facts
 

@@ -6,7 +6,7 @@ names, and follow the rules of these columns. A key that nobody reads may hold a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -56,10 +56,8 @@ def _path(checks: Checks, field: str, value: Any) -> Any:
     return several(text(_KIB), MAX_DEPTH)(checks, field, value)
 
 
-def _patch(names: Sequence[str]) -> Kind:
-    """What a reply said of a profile or a summary, which its merge takes as it comes."""
-    return shaped(dict.fromkeys(names, MayBeAbsent(_ANYTHING)), _MOST, closed=True)
-
+_CONCLUDED = shaped(dict.fromkeys(summarise.FIELDS, MayBeAbsent(_ANYTHING)), _MOST, closed=True)
+"""What a reply said of a summary, which its merge takes as it comes."""
 
 _SOURCE: Mapping[str, Kind] = {
     "path": _path,
@@ -87,14 +85,6 @@ _CHANGE = shaped(
     closed=True,
 )
 """What somebody said of one value of a profile."""
-
-
-def _patched(checks: Checks, field: str, value: Any) -> Any:
-    """What a reply said of a profile: value by value; in earlier versions as one patch."""
-    if isinstance(value, dict) and "changes" in value:
-        changes = {"changes": several(_CHANGE, 10_000)}
-        return shaped(changes, _MOST, closed=True)(checks, field, value)
-    return _patch(profile.FIELDS)(checks, field, value)
 
 
 _MENTIONS = several(_pair(text(_KIB), text(_KIB), "a name and a type"), 1_000)
@@ -125,9 +115,9 @@ def statements_as(kinds: Mapping[str, Kind], columns: Mapping[str, Column]) -> R
         for told, rule in (*columns.items(), *_BESIDE.items())
     }
     known: dict[tuple[str, str], Kind] = {
-        ("profile", "patched"): _patched,
+        ("profile", "patched"): shaped({"changes": several(_CHANGE, 10_000)}, _MOST, closed=True),
         ("profile", "taken"): shaped({"entities": MayBeAbsent(_MENTIONS)}, _MOST),
-        ("summary", "concluded"): _patch(summarise.FIELDS),
+        ("summary", "concluded"): _CONCLUDED,
     }
     for action, words in _OF_MEMORIES.items():
         must: dict[str, Column] = {}

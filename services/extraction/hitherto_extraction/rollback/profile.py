@@ -19,7 +19,6 @@ from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_a
 from hitherto_extraction.pipeline.profile import (
     LISTS,
     MAX_BYTES,
-    merge_profile,
     said_path,
     with_values,
 )
@@ -58,11 +57,6 @@ def replay(
             profile, marks = _changed(profile, marks, before, version, learnt)
         for each in said[version.version]:
             if each.taken:
-                continue
-            if "changes" not in each.said:
-                # A statement from before values had sources: a patch.
-                merged = merge_profile(profile, marks, each.said, each.said_at)
-                profile, marks = merged.profile, merged.said_at
                 continue
             state = ProfileState(profile, marks)
             for change in each.said["changes"]:
