@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.types.json import Jsonb
 
 from tests.e2e.conftest import Services
 from tests.e2e.curating import APPROVE, forget, restore, review
@@ -96,16 +94,9 @@ async def test_h3_quotes_and_reasons_go_where_everything_is_sealed(
             " OR before::text LIKE '%zzmoved%' OR reason LIKE '%zzmoved%'",
         )
 
-    # An entry as an earlier release wrote it.
-    told = {"doubt": {"reason": "zzmoved"}, "entities": ["Kassel"]}
-    with psycopg.connect(tenant_conninfo) as connection:
-        connection.execute("UPDATE history SET after = %s WHERE version = 2", [Jsonb(told)])
     assert left()
     await choose(modelled, mask=["encrypt_sensitive"], encrypt_sensitive=True)
     await eventually(lambda: not left(), seconds=60)
-    assert rows(tenant_conninfo, "SELECT DISTINCT after FROM history WHERE after IS NOT NULL") == [
-        ({"entities": ["Kassel"]},)
-    ]
     # It is as uncertain as before; only the words are gone.
     doubt = (await with_words(modelled, COMMUTE)).doubt
     assert (bool(doubt.because_memory_id), doubt.reason) == (True, "")

@@ -154,7 +154,7 @@ def _unquoted(table: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What the history alone holds; exports of earlier versions of the service repeat the rest."""
+    """What the history alone holds, whatever a file repeats of versions."""
     return {name: fields[name] for name in ("entities",) if name in fields} if fields else None
 
 

@@ -37,20 +37,6 @@ WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.doubt IS NOT
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL))
 """
 
-# Entries of earlier versions of the service repeat what the versions hold.
-_NARROW_HISTORY = """
-UPDATE history AS h
-SET before = CASE WHEN h.before ? 'entities'
-                  THEN jsonb_set('{}', '{entities}', h.before -> 'entities') END,
-    after = CASE WHEN h.after ? 'entities'
-                 THEN jsonb_set('{}', '{entities}', h.after -> 'entities') END
-WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
-    SELECT event_id FROM history
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND (before - 'entities' <> '{}' OR after - 'entities' <> '{}')
-    LIMIT %(limit)s)
-"""
-
 # Of what was recorded in clear. The rules' own reasons quote nothing, but cannot be distinguished
 # from a person's.
 _EMPTY_HISTORY = """
@@ -97,7 +83,6 @@ async def drop_told_words(user: UserRows, *, limit: int) -> int:
         _DROP_QUOTES,
         _DROP_REASONS,
         _DROP_REASONS_OF_VERSIONS,
-        _NARROW_HISTORY,
         _EMPTY_HISTORY,
         _SHORTEN_PROFILE_HISTORY,
     ):
