@@ -182,7 +182,7 @@ class Cron:
             )
         minute, hour, day, month, weekday = fields
         try:
-            self._trigger = CronTrigger(
+            self.trigger = CronTrigger(
                 minute=minute,
                 hour=hour,
                 day=day,
@@ -193,17 +193,12 @@ class Cron:
         except ValueError as error:
             raise ValueError(f"{line!r} is no cron line: {error}") from None
         self.line = " ".join(line.split())
-        if self._trigger.get_next_fire_time(None, datetime(2001, 1, 1, tzinfo=UTC)) is None:
+        if self.trigger.get_next_fire_time(None, datetime(2001, 1, 1, tzinfo=UTC)) is None:
             raise ValueError(f"{line!r} names a moment that never comes")
-
-    @property
-    def trigger(self) -> CronTrigger:
-        """The same for APScheduler."""
-        return self._trigger
 
     def next(self, after: datetime) -> datetime | None:
         """The first matching time later than `after`."""
-        found: datetime | None = self._trigger.get_next_fire_time(None, after + _MOMENT)
+        found: datetime | None = self.trigger.get_next_fire_time(None, after + _MOMENT)
         return found
 
     def latest(self, until: datetime) -> datetime | None:
