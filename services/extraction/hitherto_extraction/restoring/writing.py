@@ -164,5 +164,5 @@ def _sealed_row(key: UserKey, kind: SealedRow, row: dict[str, Any]) -> dict[str,
 
 
 def _without(row: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The row without what only a sealed value holds."""
+    """The row without these columns."""
     return {name: value for name, value in row.items() if name not in names}

@@ -42,7 +42,10 @@ class Decay:
         """
         counts = Counter[str](held.result.get("counts", {}))
         del counts[BUSY]
-        for user_id in sorted(await self._pass(held, counts)):
+        busy: set[str] = set()
+        async for fading in self._fading(held, held.user_id):
+            busy |= await self._archive(held, fading, counts, wait=False)
+        for user_id in sorted(busy):
             await self._wait_for(held, user_id, counts)
         if self._most:
             await self._cap(held, counts)
@@ -50,13 +53,6 @@ class Decay:
             lambda connection: claims.finish(connection, held, {"counts": _counts(counts)}),
             timeout=_SECONDS,
         )
-
-    async def _pass(self, held: Claim, counts: Counter[str]) -> set[str]:
-        """Scan all memories once; returns the users that were being written to meanwhile."""
-        busy: set[str] = set()
-        async for fading in self._fading(held, held.user_id):
-            busy |= await self._archive(held, fading, counts, wait=False)
-        return busy
 
     async def _wait_for(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
         """Scan one user's memories, waiting for other writers."""
