@@ -14,12 +14,12 @@ import pytest
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import BALANCED
 from hitherto_retrieval.handlers.replies import context_reply
-from hitherto_retrieval.loading import MOST_KEPT, KeptContexts
 from hitherto_retrieval.render.block import render
 from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Question, SearchOutcome
 from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.snapshot import MOST_KEPT, KeptContexts
 from hitherto_retrieval.user_context import ContextRequest, UserContext
 from hitherto_shared.clock import utc_now
 from hitherto_shared.models import Memory, Profile
@@ -55,13 +55,20 @@ def told(memories: Sequence[Memory], wanted: ContextRequest = WANTED) -> UserCon
     return UserContext(PROFILE, memories, SearchOutcome(), (), (), (), (), block)
 
 
+def keep(contexts: KeptContexts, wanted: ContextRequest, found: UserContext) -> None:
+    """Keep a context as `ContextBuilder` does."""
+    kept = found.to_keep()
+    assert kept is not None
+    contexts.keep(wanted.key(ZONE, found.memories), *kept)
+
+
 def listed(*numbers: int, content: str = "Tea.") -> list[Memory]:
     return [replace(memory(number, "fact", content), memo={}) for number in numbers]
 
 
 def test_a_context_is_found_again_by_its_form_its_zone_and_its_list() -> None:
     contexts = KeptContexts(ROOM)
-    contexts.keep(WANTED.key(ZONE, listed(1, 2)), told(listed(1, 2)))
+    keep(contexts, WANTED, told(listed(1, 2)))
     assert contexts.find(WANTED.key(ZONE, listed(1, 2))) is not None
     fields: Mapping[str, Any] = {
         "conversation_id": "c1",
@@ -86,18 +93,18 @@ def test_a_context_is_found_again_by_its_form_its_zone_and_its_list() -> None:
 def test_few_contexts_are_kept_and_the_oldest_ones_leave() -> None:
     contexts = KeptContexts(ROOM)
     keys = [WANTED.key(ZONE, listed(number)) for number in range(1, 10)]
-    for number, key in enumerate(keys, 1):
-        contexts.keep(key, told(listed(number)))
+    for number in range(1, 10):
+        keep(contexts, WANTED, told(listed(number)))
     found = [contexts.find(key) is not None for key in keys]
     assert found == [False] * (len(keys) - MOST_KEPT) + [True] * MOST_KEPT
     # A large one leaves room for fewer.
     large = listed(20, content="x" * (ROOM - 8 * 1024))
-    contexts.keep(WANTED.key(ZONE, large), told(large))
+    keep(contexts, WANTED, told(large))
     assert contexts.find(WANTED.key(ZONE, large)) is not None
     assert sum(contexts.find(key) is not None for key in keys) < MOST_KEPT - 1
     # One that is too large leaves the others alone.
     larger = listed(21, content="x" * ROOM)
-    contexts.keep(WANTED.key(ZONE, larger), told(larger))
+    keep(contexts, WANTED, told(larger))
     assert contexts.find(WANTED.key(ZONE, larger)) is None
     assert contexts.find(WANTED.key(ZONE, large)) is not None
 
@@ -125,7 +132,7 @@ def test_what_is_kept_takes_no_more_bytes_than_there_is_room_for(
     if of_template:
         fields = {"template": "custom", "custom_template": letter * of_template + "{{memories}}"}
 
-    def keep(contexts: KeptContexts) -> None:
+    def keep_several(contexts: KeptContexts) -> None:
         for number in range(MOST_KEPT):
             # Strings and memories of its own, as those of a request and of a new list are.
             given: Mapping[str, Any] = {
@@ -135,16 +142,16 @@ def test_what_is_kept_takes_no_more_bytes_than_there_is_room_for(
             wanted = replace(WANTED, max_tokens=1_000_000 - number, **given)
             used = [replace(each, access_count=number) for each in cached]
             context_reply(found := told(used, wanted), Legs())
-            contexts.keep(wanted.key(ZONE, used), found)
+            keep(contexts, wanted, found)
 
     # Lines and bytes that are kept with the memories themselves.
-    keep(KeptContexts(room))
+    keep_several(KeptContexts(room))
     gc.collect()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         contexts = KeptContexts(room)
-        keep(contexts)
+        keep_several(contexts)
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:

@@ -231,8 +231,8 @@ class ContextBuilder:
             block=block,
             nothing_relevant=nothing,
         )
-        if contexts is not None and key is not None:
-            contexts.keep(key, made)
+        if contexts is not None and key is not None and (kept := made.to_keep()) is not None:
+            contexts.keep(key, *kept)
         return made
 
     async def _read_sections(self, reads: UserReads, database: Reads) -> Sections:

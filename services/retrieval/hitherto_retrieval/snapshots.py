@@ -7,17 +7,11 @@ database would, whichever server answers and whatever it has replayed. Revisions
 steps, so that no two states of a user share one, not even those of a lost primary and of the server
 that took over.
 
-A snapshot is loaded in the background when a second read finds a revision unchanged. When the user
-changes, or something expires, it is loaded anew. One that answered enough reads, the more the
-larger it is, is as soon as a read notices that, or the sweep notices a change; one that answered
-fewer waits for a second read like a new one, and the sweep drops it. So nobody is loaded again and
-again without anything to show for it.
-
-There is no snapshot of users who have ever decided on encryption, or who have too much data. The
-most recently used stay within the limit in bytes. Where there is no room, a user is loaded only in
-place of others who have been away for longer than the user's last two reads are apart, and only
-now and then. If more users ask than there is room for, some of them thus keep their snapshots, and
-little time goes into loading, where each would otherwise push out the next.
+A snapshot is loaded in the background when a second read finds a revision unchanged, and dropped
+when a read or the sweep finds another one. There is none of users who have ever decided on
+encryption, or who have too much data. The most recently used stay within the limit in bytes. In
+full memory, a user is loaded only in place of one who has been away for a while, and only now and
+then: else each of more users than there is room for would push out the next.
 """
 
 from __future__ import annotations
@@ -25,14 +19,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
 from math import inf
 from time import monotonic
 
-from hitherto_retrieval.loading import Loading, Snapshot, State
 from hitherto_retrieval.storage import people
-from hitherto_retrieval.storage.cached_rows import MOST_MEMORIES
+from hitherto_retrieval.storage.loading import MOST_MEMORIES, Loading
 from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.snapshot import Snapshot, State
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.database.tenancy import acting_for
@@ -43,15 +37,13 @@ from hitherto_shared.work_record import begin_record
 
 logger = logging.getLogger("hitherto.snapshots")
 
-EARNED = 3
-"""The least number of reads that a snapshot must have answered to be loaded anew at once."""
-_ROWS_OF_A_READ = 200
-"""Memories and messages whose loading costs about as much as a read from a snapshot saves."""
 SWEEP_SECONDS = 20.0
 _ASKED_AT_ONCE = 500
 _CHECK_SECONDS = 5.0
 _LOAD_SECONDS = 15.0
 _LOADED_AT_ONCE = 2
+IDLE_SECONDS = 60.0
+"""How long a snapshot must not have been used to be pushed out."""
 REPLACING_SECONDS = 0.5
 """How far apart the loads are that push out other snapshots. One takes some 35 ms of CPU, of the
 service and Postgres together, and saves a fifth of that at each read."""
@@ -61,47 +53,6 @@ _NOT_AGAIN = -(1 << 30)
 """The count of a state that was too large, which is thus never loaded."""
 _AFTER_A_FAILURE = -10
 """The count of a state whose loading failed: it is tried again some reads later."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A snapshot that is cached.
-
-    Attributes:
-        snapshot: The snapshot.
-        database: Where it was read, and where it is loaded anew from.
-        used_at: When it was loaded or last answered a read, by the monotonic clock.
-        answered: How many reads were answered from it.
-    """
-
-    snapshot: Snapshot
-    database: Reads
-    used_at: float
-    answered: int = 0
-
-    @property
-    def earned(self) -> bool:
-        """Whether its answers have saved about what loading it anew costs."""
-        return self.answered >= max(EARNED, self.snapshot.rows // _ROWS_OF_A_READ)
-
-
-@dataclass(slots=True)
-class _Met:
-    """A user who was read.
-
-    Attributes:
-        state: The state that was read last.
-        times: How many reads found it.
-        at: When the last read was, by the monotonic clock.
-        apart: How long before that the last but one was.
-        size: The size of a snapshot for which there was no room.
-    """
-
-    state: State
-    times: int
-    at: float
-    apart: float = inf
-    size: int | None = None
 
 
 class Snapshots:
@@ -117,9 +68,11 @@ class Snapshots:
         self._sweeping = sweeping
         self._most_bytes = most_bytes
         self._after = after
-        self._cached: OrderedDict[Scope, _Entry] = OrderedDict()
+        self._cached: OrderedDict[Scope, tuple[Snapshot, float]] = OrderedDict()
+        """The most recently used last, each with the time of its last use."""
         self._bytes = 0
-        self._met: OrderedDict[Scope, _Met] = OrderedDict()
+        self._met: OrderedDict[Scope, tuple[State, int]] = OrderedDict()
+        """The state in which a user was read last, and how many reads found it."""
         self._loading: dict[Scope, asyncio.Task[None]] = {}
         self._replaced_at = -inf
         self._sweep: asyncio.Task[None] | None = None
@@ -153,8 +106,8 @@ class Snapshots:
 
     def cached(self, scope: Scope) -> Snapshot | None:
         """The user's snapshot, if there is one; `of` tells whether it is up to date."""
-        cached = self._cached.get(scope)
-        return None if cached is None else cached.snapshot
+        found = self._cached.get(scope)
+        return None if found is None else found[0]
 
     def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
         """The snapshot of a user whose state was just read; None if the database must be read.
@@ -176,19 +129,17 @@ class Snapshots:
             self.drop(scope)
             return None
         state = (user.revision, model)
-        cached = self._cached.get(scope)
-        if cached is not None:
-            until = cached.snapshot.until
-            if cached.snapshot.state == state and (until is None or user.at < until):
+        snapshot = self.cached(scope)
+        if snapshot is not None:
+            until = snapshot.until
+            if snapshot.state == state and (until is None or user.at < until):
+                self._cached[scope] = snapshot, monotonic()
                 self._cached.move_to_end(scope)
-                cached.answered += 1
-                cached.used_at = monotonic()
-                return cached.snapshot
+                return snapshot
             # A lagging replica does not invalidate what the primary has.
-            if cached.snapshot.state[0] > user.revision:
+            if snapshot.state[0] > user.revision:
                 return None
-            if cached.snapshot.state[1] != model:
-                self.drop(scope)
+            self.drop(scope)
         self._meet(scope, state, database)
         return None
 
@@ -198,11 +149,7 @@ class Snapshots:
             await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     async def sweep(self) -> None:
-        """Load the snapshots of users who have changed anew, or drop them.
-
-        Dropped are those of users who were erased or may not have a snapshot any more, those that
-        answered too few reads, and those that cannot be checked or loaded.
-        """
+        """Drop the snapshots of users who have changed, or who cannot be checked."""
         of_tenants: defaultdict[str, list[Scope]] = defaultdict(list)
         for scope in self._cached:
             of_tenants[scope.tenant_id].append(scope)
@@ -211,9 +158,9 @@ class Snapshots:
                 await self._check(tenant_id, scopes[first : first + _ASKED_AT_ONCE])
 
     async def _check(self, tenant_id: str, scopes: list[Scope]) -> None:
-        before = {scope: self._cached[scope] for scope in scopes if scope in self._cached}
+        before = {scope: snapshot for scope in scopes if (snapshot := self.cached(scope))}
         asked = people.revisions(tenant_id, [scope.user_id for scope in before])
-        true: dict[str, int] = {}
+        true: Mapping[str, int] = {}
         try:
             with acting_for(tenant_id):
                 await self._sweeping.run(
@@ -224,130 +171,81 @@ class Snapshots:
             true = asked.answer
         except Exception as error:
             logger.info("cannot check the snapshots, which are dropped: %s", error)
-        changed: list[Scope] = []
-        for scope, cached in before.items():
-            revision = true.get(scope.user_id)
-            if self._cached.get(scope) is not cached or revision == cached.snapshot.state[0]:
-                continue
-            if revision is None or not cached.earned:
-                self.drop(scope)
-            else:
-                changed.append(scope)
-        for scope in changed:
-            cached = before[scope]
-            if self._cached.get(scope) is not cached:
-                continue
-            if scope not in self._loading:
-                await self._start(scope, cached.snapshot.state[1], cached.database)
-            if self._cached.get(scope) is cached:
+        for scope, snapshot in before.items():
+            changed = true.get(scope.user_id) != snapshot.state[0]
+            if changed and self.cached(scope) is snapshot:
                 self.drop(scope)
 
     def _meet(self, scope: Scope, state: State, database: Reads) -> None:
-        """Record the revision at which a user was read; load the snapshot of a returning user."""
-        now = monotonic()
-        met = self._met.pop(scope, None)
-        if met is None:
-            met = _Met(state, 0, now)
-        else:
-            met.apart, met.at = now - met.at, now
-        met.state, met.times = state, met.times + 1 if met.state == state else 1
-        self._met[scope] = met
-        if len(self._met) > _REMEMBERED:
+        """Note the state in which a user was read; load the snapshot of one who returns in it."""
+        known, times = self._met.pop(scope, (state, 0))
+        times = times + 1 if known == state else 1
+        self._met[scope] = state, times
+        while len(self._met) > _REMEMBERED:
             self._met.popitem(last=False)
-        cached = self._cached.get(scope)
-        earned = cached is not None and cached.earned
         if (
-            (met.times > self._after or (earned and met.times > 0))
+            times > self._after
             and scope not in self._loading
             and len(self._loading) < _LOADED_AT_ONCE
-            and (cached is not None or self._may_load(met))
+            and self._may_load()
         ):
-            self._start(scope, state[1], database)
+            task = asyncio.create_task(self._load(scope, state, database))
+            self._loading[scope] = task
+            task.add_done_callback(lambda _: self._loading.pop(scope, None))
 
-    def _may_load(self, met: _Met) -> bool:
-        """Whether there is room for a returning user, or others may be pushed out again."""
-        size = met.size or self._bytes // max(1, len(self._cached))
-        if self._most_bytes - self._bytes >= size:
+    def _may_load(self) -> bool:
+        """Whether there is room for one of usual size, or one may be pushed out again."""
+        usual = self._bytes // max(1, len(self._cached))
+        if self._bytes + usual <= self._most_bytes:
             return True
-        if met.at - self._replaced_at < REPLACING_SECONDS or not self._has_room(size, met.apart):
+        now = monotonic()
+        _, used_at = next(iter(self._cached.values()))
+        if now - used_at < IDLE_SECONDS or now - self._replaced_at < REPLACING_SECONDS:
             return False
-        self._replaced_at = met.at
+        self._replaced_at = now
         return True
 
-    def _has_room(self, size: int, apart: float) -> bool:
-        """Whether enough bytes are free, or used by those who have been away for longer."""
-        free = self._most_bytes - self._bytes
-        now = monotonic()
-        for cached in self._cached.values():
-            if free >= size or now - cached.used_at <= apart:
-                break
-            free += cached.snapshot.size
-        return free >= size
-
-    def _start(self, scope: Scope, model: tuple[str, int], database: Reads) -> asyncio.Task[None]:
-        """Load the snapshot of a user in the background."""
-        task = asyncio.create_task(self._load(scope, model, database))
-        self._loading[scope] = task
-        task.add_done_callback(lambda _: self._loading.pop(scope, None))
-        return task
-
-    async def _load(self, scope: Scope, model: tuple[str, int], database: Reads) -> None:
+    async def _load(self, scope: Scope, state: State, database: Reads) -> None:
         # The call that starts this does not wait for it.
         begin_record()
+        model = state[1]
         loading = Loading(scope, model)
         try:
             with acting_for(scope.tenant_id):
                 await database.run(loading.run, timeout=_LOAD_SECONDS, repeatable=True)
-            state = loading.state
-            if (
-                not state.known
-                or state.erased
-                or state.may_be_sealed
-                or state.active_model != model
-            ):
-                self.drop(scope)
-                return
-            with acting_for(scope.tenant_id):
+                user = loading.state
+                if (
+                    not user.known
+                    or user.erased
+                    or user.may_be_sealed
+                    or user.active_model != model
+                ):
+                    self.drop(scope)
+                    return
                 snapshot = await in_thread(loading.snapshot)
         except Exception as error:
             # The next reads go to the database like this one.
             logger.info("cannot load a snapshot: %s", type(error).__name__)
-            if (met := self._met.get(scope)) is not None:
-                met.times = _AFTER_A_FAILURE
+            self._met[scope] = state, _AFTER_A_FAILURE
             return
-        if snapshot is None:
-            self.drop(scope)
-            self._met[scope] = _Met((state.revision, model), _NOT_AGAIN, monotonic())
-        else:
-            SNAPSHOT_LOADS.inc()
-            self._keep(scope, _Entry(snapshot, database, monotonic()))
-
-    def _keep(self, scope: Scope, cached: _Entry) -> None:
-        met = self._met.get(scope)
-        apart = 0.0 if scope in self._cached else inf if met is None else met.apart
         self.drop(scope)
-        size = cached.snapshot.size
-        if size > self._most_bytes:
-            self._met[scope] = _Met(cached.snapshot.state, _NOT_AGAIN, monotonic())
+        if snapshot is None or snapshot.size > self._most_bytes:
+            self._met[scope] = (user.revision, model), _NOT_AGAIN
             return
-        if not self._has_room(size, apart):
-            if met is not None:
-                met.size = size
-            return
-        if met is not None:
-            # Whoever is met in the same state again is met after the snapshot's end.
-            met.times = 0
-        self._cached[scope] = cached
-        self._bytes += size
+        SNAPSHOT_LOADS.inc()
+        # Whoever is met in the same state again is met after the snapshot's end.
+        self._met.pop(scope, None)
+        self._cached[scope] = snapshot, monotonic()
+        self._bytes += snapshot.size
         while self._bytes > self._most_bytes:
             self.drop(next(iter(self._cached)))
         self._show()
 
     def drop(self, scope: Scope) -> None:
         """Drop the snapshot of a user, if there is one."""
-        cached = self._cached.pop(scope, None)
-        if cached is not None:
-            self._bytes -= cached.snapshot.size
+        found = self._cached.pop(scope, None)
+        if found is not None:
+            self._bytes -= found[0].size
             self._show()
 
     def _show(self) -> None:

@@ -15,7 +15,6 @@ import pytest
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
-from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
@@ -23,6 +22,7 @@ from hitherto_retrieval.storage.cached_memories import FRESH, FRESH_PLACES, Cach
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.item_query import ItemQuery
+from hitherto_retrieval.storage.loading import Loading
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder

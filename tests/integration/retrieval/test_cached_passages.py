@@ -13,12 +13,12 @@ import numpy as np
 import psycopg
 import pytest
 
-from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, TextCorpus
 from hitherto_retrieval.search.reads import CachedReads, UserReads
 from hitherto_retrieval.storage import cached_passages, people
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.item_query import ItemQuery
+from hitherto_retrieval.storage.loading import Loading
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Statement, ask
 from hitherto_shared.database.pool import Connection, Database
@@ -213,7 +213,7 @@ async def test_too_many_messages_are_left_to_the_database(
     reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = await talker(superuser_conninfo, "ana", 7, 12)
-    monkeypatch.setattr("hitherto_retrieval.storage.cached_rows.MOST_MESSAGES", 5)
+    monkeypatch.setattr("hitherto_retrieval.storage.loading.MOST_MESSAGES", 5)
     cached = await at_hand(reader, person)
     assert not is_cached(cached.whole("message", [("c1", 1)]))
     assert not is_cached(cached.caveats([("c1", 1)]))

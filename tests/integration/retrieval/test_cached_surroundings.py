@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from hitherto_retrieval.storage import cached_surroundings, conversations, passages, people
-from hitherto_retrieval.storage.cached_surroundings import CachedSurroundings, Surroundings
-from hitherto_retrieval.storage.statement import ask
+from hitherto_retrieval.storage import conversations, loading, passages, people
+from hitherto_retrieval.storage.loading import Loading
+from hitherto_retrieval.storage.snapshot import Snapshot
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
 from tests.integration.retrieval.questions import answer
@@ -21,11 +21,11 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 NAMES = ("Oslo", "oslo bank", "Éva", "Zoë", "東京", "Kite", "Ångström", "Maren", "An")
 
 
-async def cached(reader: Database, scope: Scope = ANA) -> CachedSurroundings | None:
+async def cached(reader: Database, scope: Scope = ANA) -> Snapshot | None:
     """What a process would hold."""
-    around = Surroundings(scope)
-    await reader.run(lambda connection: ask(connection, *around.statements), timeout=120)
-    return around.cached(datetime.now(UTC)) if around.fit else None
+    found = Loading(scope, ("test-model", 8))
+    await reader.run(found.run, timeout=120)
+    return found.snapshot()
 
 
 async def somebody(conninfo: str) -> None:
@@ -96,9 +96,9 @@ async def test_too_much_is_not_held(
     reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await somebody(superuser_conninfo)
-    monkeypatch.setattr(cached_surroundings, "MOST_SUMMARIES", 29)
+    monkeypatch.setattr(loading, "MOST_SUMMARIES", 29)
     assert await cached(reader) is None
-    monkeypatch.setattr(cached_surroundings, "MOST_SUMMARIES", 30)
+    monkeypatch.setattr(loading, "MOST_SUMMARIES", 30)
     assert await cached(reader) is not None
-    monkeypatch.setattr(cached_surroundings, "MOST_ENTITIES", 3)
+    monkeypatch.setattr(loading, "MOST_ENTITIES", 3)
     assert await cached(reader) is None

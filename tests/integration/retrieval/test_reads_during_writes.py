@@ -13,12 +13,13 @@ import pytest
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
-from hitherto_retrieval.loading import Loading, Snapshot
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage import filtered_candidates, people
 from hitherto_retrieval.storage.connection_setup import prepare_session
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.item_query import ItemQuery
+from hitherto_retrieval.storage.loading import Loading
+from hitherto_retrieval.storage.snapshot import Snapshot
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for

@@ -86,9 +86,9 @@ class QuestionLookup:
         """
         reads = self._reads.confirmed(self.user, database)
         if reads.snapshot is not None:
-            around = reads.snapshot.surroundings
-            self.entities, self.own_name = around.named(self.names), around.own_name
-            self._statistics = around.statistics
+            self.entities = reads.snapshot.named(self.names)
+            self.own_name = reads.snapshot.own_name
+            self._statistics = reads.snapshot.statistics
             return reads
         if self._reads.confirming is not None:
             self._state = people.user(self._scope, named=self.names)

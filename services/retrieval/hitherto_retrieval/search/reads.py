@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
-from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
 from hitherto_retrieval.snapshots import Snapshots
@@ -42,6 +41,7 @@ from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageSearch
 from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.snapshot import Snapshot
 from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_shared.database.pool import Reads
@@ -199,18 +199,17 @@ class CachedReads(UserReads):
 
     def __init__(self, scope: Scope, snapshot: Snapshot, usage: bytes) -> None:
         super().__init__(scope)
+        self.snapshot: Snapshot = snapshot
         self._memories, self._messages = snapshot.memories, snapshot.messages
-        self._summaries, self._surroundings = snapshot.summaries, snapshot.surroundings
         self._usage = usage
-        self.snapshot = snapshot
 
     def profile(self) -> Statement[Profile | None]:
         """See `UserReads.profile`."""
-        return Answered(self._surroundings.profile)
+        return Answered(self.snapshot.profile)
 
     def preferences(self) -> Statement[list[Preference]]:
         """See `UserReads.preferences`."""
-        return Answered(self._surroundings.preferences)
+        return Answered(self.snapshot.preferences)
 
     def top(self, *, limit: int, newest_first: bool, doubtful: bool) -> Statement[list[Memory]]:
         """See `UserReads.top`."""
@@ -222,11 +221,11 @@ class CachedReads(UserReads):
 
     def conversations(self, *, first: str | None, limit: int) -> Statement[list[Summary]]:
         """See `UserReads.conversations`."""
-        return Answered(self._surroundings.recent(first=first, limit=limit))
+        return Answered(self.snapshot.recent(first=first, limit=limit))
 
     def entities(self, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
         """See `UserReads.entities`."""
-        return Answered(self._surroundings.known(named=named, limit=limit))
+        return Answered(self.snapshot.known(named=named, limit=limit))
 
     def has_memories(self, filters: Filters) -> bool:
         """See `UserReads.has_memories`."""
@@ -242,7 +241,7 @@ class CachedReads(UserReads):
         """The passages of a kind, if the snapshot has them and the fields that filters use."""
         if not can_filter(filters):
             return None
-        return {"message": self._messages, "summary": self._summaries}.get(kind)
+        return {"message": self._messages, "summary": self.snapshot.summaries}.get(kind)
 
     def memories(self, query: ItemQuery, filters: Filters) -> FoundCandidates:
         """See `UserReads.memories`."""
@@ -309,7 +308,7 @@ class CachedReads(UserReads):
         elif kind == "message" and self._messages is not None:
             found = self._messages.whole(cast(Sequence[MessageKey], keys))
         elif kind == "summary":
-            found = self._surroundings.summaries(cast(Sequence[str], keys))
+            found = self.snapshot.whole_summaries(cast(Sequence[str], keys))
         return super().whole(kind, keys) if found is None else Answered(found)
 
 

@@ -1,13 +1,14 @@
-"""Reads the memories, messages and summaries of a user for a snapshot, with their vectors."""
+"""How the snapshot of a user is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from hitherto_retrieval.storage import conversations, passages, people
 from hitherto_retrieval.storage.cached_memories import CachedMemories, MemoryRow
 from hitherto_retrieval.storage.cached_passages import (
     CachedMessages,
@@ -19,12 +20,27 @@ from hitherto_retrieval.storage.cached_vectors import CachedVectors
 from hitherto_retrieval.storage.memories import whole_memories
 from hitherto_retrieval.storage.memory_candidates import CODES_ABOVE
 from hitherto_retrieval.storage.neighbours import MessageFlags
+from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.snapshot import CachedEntity, KeptContexts, Snapshot
 from hitherto_retrieval.storage.statement import Rows, Statement, ask
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Message, Scope
+from hitherto_shared.models import Entity, Message, Scope
 
 MOST_MEMORIES = 3_000
 MOST_MESSAGES = 3_000
+MOST_ENTITIES = 2_000
+MOST_SUMMARIES = 1_000
+_LEAST_ROOM, _MOST_ROOM, _SHARE_OF_ROOM = 16 * 1024, 128 * 1024, 8
+"""Bytes for the kept contexts: a part of what is cached, within bounds."""
+_BYTES_OF_AN_ENTITY = 2_000
+_BYTES_OF_A_SUMMARY = 3_000
+"""Approximate bytes of a summary besides its text."""
+_BYTES_OF_A_BYTE = 7
+"""As in `cached_memories`."""
+_READ_AT_ONCE = 250
+"""Rows with vectors whose arrival keeps the event loop busy for some 15 ms."""
+
+_ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 # How many memories and messages there are, up to one more than a snapshot holds, and how many
 # vectors a search compares by signs.
@@ -124,12 +140,31 @@ WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
 GROUP BY s.conversation_id, s.message_id
 """
 
-_READ_AT_ONCE = 250
-"""Rows with vectors whose arrival keeps the event loop busy for some 15 ms."""
+# In the order of `people.known_entities`, with the end of what mentions each: NULL if nothing does.
+_ENTITIES = """
+SELECT entity_id, name, type, mention_count, aliases, metadata, called,
+       extract(epoch FROM greatest(
+           (SELECT max(coalesce(m.expires_at, 'infinity'))
+            FROM entity_mentions AS em
+            JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+                 AND m.memory_id = em.memory_id
+            WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+              AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved')),
+           (SELECT max(coalesce(d.expires_at, 'infinity'))
+            FROM document_mentions AS dm
+            JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+                 AND d.document_id = dm.document_id
+            WHERE dm.tenant_id = %(tenant_id)s AND dm.user_id = %(user_id)s
+              AND dm.entity_id = e.entity_id)))::float8
+FROM entities AS e
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+ORDER BY mention_count DESC, name, entity_id
+LIMIT %(limit)s
+"""
 
 
-class CachedRows:
-    """What `CachedMemories`, `CachedMessages` and `CachedSummaries` are built from.
+class Loading:
+    """A snapshot being loaded.
 
     Args:
         scope: The user.
@@ -137,34 +172,57 @@ class CachedRows:
     """
 
     def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
-        name, self._dimensions = model
-        self._of = scope.bind(model=name)
-        limits = {"most_memories": MOST_MEMORIES, "most_messages": MOST_MESSAGES}
+        self._model, self._dimensions = model, model[1]
+        self._of = of = scope.bind(model=model[0])
+        self._user = people.user(scope, named=())
         self._counts: Statement[Rows] = Statement(
-            _COUNTS, {**self._of, **limits}, lambda rows: rows
+            _COUNTS,
+            {**of, "most_memories": MOST_MEMORIES, "most_messages": MOST_MESSAGES},
+            _as_they_are,
         )
-        self._caveats: Statement[Rows] = Statement(_CAVEATS, self._of, lambda rows: rows)
-        self._messages: Rows | None = None
+        self._caveats: Statement[Rows] = Statement(_CAVEATS, of, _as_they_are)
+        self._profile = people.profile(scope)
+        self._preferences = people.preferences(scope)
+        self._statistics = passages.statistics(scope)
+        self._entities: Statement[Rows] = Statement(
+            _ENTITIES, {**of, "limit": MOST_ENTITIES + 1}, _as_they_are
+        )
+        self._conversations = conversations.recent(
+            scope, first=None, limit=MOST_SUMMARIES + 1, to_show=False
+        )
+        self._fits = False
 
-    @property
-    def statements(self) -> Sequence[Statement[Any]]:
-        """Statements to run before `read`."""
-        return self._counts, self._caveats
-
-    async def read(self, connection: Connection) -> bool:
-        """Read the rows; returns False if there are too many."""
-        memories, messages, self._compared = self._counts.answer[0]
-        if memories > MOST_MEMORIES:
-            return False
+    async def run(self, connection: Connection) -> None:
+        """Read one state of the database; `state` and `snapshot` are available afterwards."""
         # Those of an attempt whose connection was lost are of another state.
-        self._messages = None
-        self._memories = await self._all(connection, _MEMORIES, memory_id=UUID(int=0))
-        if messages <= MOST_MESSAGES:
-            self._messages = await self._all(
-                connection, _MESSAGES, conversation_id="", message_no=0
+        self._fits, self._messages = False, None
+        async with connection.transaction():
+            await connection.execute(_ONE_STATE, {})
+            await ask(
+                connection,
+                self._user,
+                self._counts,
+                self._caveats,
+                self._profile,
+                self._preferences,
+                self._statistics,
+                self._entities,
+                self._conversations,
             )
-        self._summaries = await self._all(connection, _SUMMARIES, conversation_id="")
-        return True
+            memories, messages, self._compared = self._counts.answer[0]
+            if (
+                memories > MOST_MEMORIES
+                or len(self._entities.answer) > MOST_ENTITIES
+                or len(self._conversations.answer) > MOST_SUMMARIES
+            ):
+                return
+            self._memories = await self._all(connection, _MEMORIES, memory_id=UUID(int=0))
+            if messages <= MOST_MESSAGES:
+                self._messages = await self._all(
+                    connection, _MESSAGES, conversation_id="", message_no=0
+                )
+            self._summaries = await self._all(connection, _SUMMARIES, conversation_id="")
+            self._fits = True
 
     async def _all(self, connection: Connection, sql: str, **start: Any) -> Rows:
         """All rows in the order of their keys, the first columns, which follow `start`.
@@ -175,7 +233,7 @@ class CachedRows:
         after: Mapping[str, Any] = start
         while True:
             page: Statement[Rows] = Statement(
-                sql, {**self._of, **after, "limit": _READ_AT_ONCE}, lambda found: found
+                sql, {**self._of, **after, "limit": _READ_AT_ONCE}, _as_they_are
             )
             await ask(connection, page)
             rows += page.answer
@@ -183,27 +241,75 @@ class CachedRows:
                 return rows
             after = dict(zip(start, rows[-1], strict=False))
 
-    def memories(self, documents: int, at: datetime) -> CachedMemories:
-        """The memories; see `CachedMemories` for what is given."""
+    @property
+    def state(self) -> UserReadState:
+        """The state of the user."""
+        return self._user.answer
+
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot; None if it is too large. Uses only the CPU."""
+        if not self._fits:
+            return None
+        state, now = self.state, self.state.at.timestamp()
+        memories = self._cached_memories()
+        messages = self._cached_messages(memories)
+        summaries = CachedSummaries(
+            [SummaryRow(*row[:-1]) for row in self._summaries], self._vectors(self._summaries, -1)
+        )
+        entities, profile = self._entities.answer, self._profile.answer
+        recent, preferences = self._conversations.answer, self._preferences.answer
+        ends = [row[7] for row in entities if row[7] is not None and now < row[7] < float("inf")]
+        moments = [datetime.fromtimestamp(end, UTC) for end in ends]
+        moments += [] if memories.until is None else [memories.until]
+        texts = (profile, preferences, entities, recent)
+        cached = (
+            sum(part.size for part in (memories, messages, summaries) if part is not None)
+            + _BYTES_OF_A_BYTE * len(str(texts).encode())
+            + _BYTES_OF_AN_ENTITY * (len(entities) + len(preferences))
+            + _BYTES_OF_A_SUMMARY * len(recent)
+        )
+        room = min(_MOST_ROOM, max(_LEAST_ROOM, cached // _SHARE_OF_ROOM))
+        return Snapshot(
+            state=(state.revision, self._model),
+            until=min(moments, default=None),
+            memories=memories,
+            messages=messages,
+            summaries=summaries,
+            profile=None if profile is None else replace(profile, memo={}),
+            own_name=state.own_name,
+            preferences=[replace(each, memo={}) for each in preferences],
+            statistics=self._statistics.answer,
+            contexts=KeptContexts(room),
+            size=cached + room,
+            _entities=[
+                CachedEntity(
+                    Entity(*(*row[:6], {})),
+                    frozenset(row[6]),
+                    row[7] is not None and row[7] > now,
+                )
+                for row in entities
+            ],
+            _conversations=[replace(summary, memo={}) for summary in recent],
+        )
+
+    def _cached_memories(self) -> CachedMemories:
         rows = self._memories
-        # Of many, most are compared by signs alone.
-        by_item = len(rows) > CODES_ABOVE
+        memories = whole_memories([row[_WHOLE:] for row in rows])
         return CachedMemories(
             [
                 MemoryRow(replace(memory, memo={}), *row[1:4])
-                for memory, row in zip(
-                    whole_memories([row[_WHOLE:] for row in rows]), rows, strict=True
-                )
+                for memory, row in zip(memories, rows, strict=True)
             ],
-            self._vectors(rows, 4, by_item=by_item),
+            # Of many, most are compared by signs alone.
+            self._vectors(rows, 4, by_item=len(rows) > CODES_ABOVE),
             # A search compares those of its candidates alone.
             self._vectors(rows, 5, by_item=True),
-            documents=documents,
+            documents=self.state.statistics.documents,
             compared=self._compared,
-            at=at,
+            at=self.state.at,
         )
 
-    def messages(self, memories: CachedMemories) -> CachedMessages | None:
+    def _cached_messages(self, memories: CachedMemories) -> CachedMessages | None:
         """The messages, of which some memories were made; None if there are too many."""
         if self._messages is None:
             return None
@@ -219,13 +325,13 @@ class CachedRows:
                 if (conversation_id, message_id) in numbers
             ]
         ).with_replies(((row.conversation_id, row.message_no), row.message.role) for row in rows)
-        vectors = self._vectors(self._messages, -1)
-        return CachedMessages(rows, vectors, caveats=caveats, memories=memories)
-
-    def summaries(self) -> CachedSummaries:
-        """The summaries, as a search compares them."""
-        rows = self._summaries
-        return CachedSummaries([SummaryRow(*row[:-1]) for row in rows], self._vectors(rows, -1))
+        return CachedMessages(
+            rows, self._vectors(self._messages, -1), caveats=caveats, memories=memories
+        )
 
     def _vectors(self, rows: Rows, column: int, *, by_item: bool = False) -> CachedVectors:
         return CachedVectors([row[column] for row in rows], self._dimensions, by_item=by_item)
+
+
+def _as_they_are(rows: Rows) -> Rows:
+    return rows
