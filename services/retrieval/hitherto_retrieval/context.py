@@ -14,7 +14,6 @@ from hitherto_retrieval.pairs import in_pairs
 from hitherto_retrieval.previous import named_by, read_previous
 from hitherto_retrieval.render.block import fenced_again, render
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_retrieval.render.kept_lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read
@@ -26,7 +25,6 @@ from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, SearchRun
 from hitherto_retrieval.sections import Sections
 from hitherto_retrieval.storage import people, previous_items
-from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement, ask_at
@@ -185,9 +183,8 @@ class ContextBuilder:
         named = {entity.entity_id for entity in found.entities}
         told = _others_than_the_user(entities, profile)
         shown = [hit.item for hit in (*found.hits, *found.further)]
-        style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
         block = await in_thread_if_long(
-            work_of_lines((*top, *shown, *conversations), style) + wanted.max_tokens,
+            work_of_lines((*top, *shown, *conversations)) + wanted.max_tokens,
             render,
             PromptContext(
                 profile=profile,
@@ -293,13 +290,9 @@ def _others_than_the_user(entities: Sequence[Entity], profile: Profile | None) -
     return [each for each in entities if each.type != "person" or not is_called(each.name, name)]
 
 
-def work_of_lines(items: Sequence[Item], style: str) -> int:
-    """Approximate number of characters to be read for the lines of items; kept ones have none."""
-    texts = [
-        item.summary if isinstance(item, Summary) else item.content
-        for item in items
-        if isinstance(item, Chunk) or not written(item, style)
-    ]
+def work_of_lines(items: Sequence[Item]) -> int:
+    """Approximate number of characters to be read for the lines of items."""
+    texts = [item.summary if isinstance(item, Summary) else item.content for item in items]
     return sum(min(max(_LEAST_WORK, len(text)), _MOST_WORK) for text in texts)
 
 

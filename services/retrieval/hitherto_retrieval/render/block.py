@@ -80,7 +80,7 @@ def render(
             "The fence id must be 8 to 64 ASCII letters and digits; make a random one."
         )
     today = _day_of(context.today)
-    lines = Lines.of(context, template, annotate=annotate)
+    lines = Lines.of(context, annotate=annotate)
     if template == CUSTOM:
         layout, by_name = custom_layout(context, custom_template, lines)
         frame = f"{fixed_text(custom_template)}\n"

@@ -32,10 +32,7 @@ LEAST_LINE = 12
 # long.
 @dataclass(slots=True)
 class Entry:
-    """One line (or a small group of lines); only `value` may be shortened.
-
-    It may be kept with its item, and be in many blocks.
-    """
+    """One line (or a small group of lines); only `value` may be shortened."""
 
     prefix: str
     value: str

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, tzinfo
 from uuid import UUID
 
 from hitherto_retrieval.repetition import Source, sources_of
-from hitherto_shared.models import Entity, Memo, Memory, Message, Preference, Profile, Summary
+from hitherto_shared.models import Entity, Memory, Message, Preference, Profile, Summary
 
 
 # Not frozen for the same reason as entries, and made by position as candidates are.
@@ -29,7 +29,6 @@ class RelevantItem:
         said_in: For a message, its conversation.
         at: When it was said or created.
         score: How well it matches the question, from 0 to 1.
-        memo: What is derived from the message or summary, if that outlives the call.
         partly_until: For a message or summary: until when something that was learnt from it holds,
             or held.
         sources: The messages that it is, or was learnt from.
@@ -47,7 +46,6 @@ class RelevantItem:
     said_in: str | None = None
     at: datetime | None = None
     score: float = 0.0
-    memo: Memo | None = None
     partly_until: datetime | None = None
     sources: Sequence[Source] = ()
     instead: str = ""
@@ -67,7 +65,6 @@ class RelevantItem:
             None,
             None,
             score,
-            None,
             None,
             sources_of(memory),
             instead,
@@ -89,7 +86,6 @@ class RelevantItem:
             None,
             summary.last_said_at or summary.created_at,
             score,
-            summary.memo,
             partly_until,
         )
 
@@ -113,7 +109,6 @@ class RelevantItem:
             message.conversation_id,
             message.said_at,
             score,
-            message.memo,
             partly_until,
             sources_of(message),
             instead,

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_retrieval.render.kept_lines import LINE, OUTLINE, SAID, keep_line, kept_line, style_of
 from hitherto_retrieval.render.passage import passage
 from hitherto_retrieval.render.profile_lines import ProfileLine
 from hitherto_retrieval.render.values import (
@@ -38,7 +37,6 @@ _NAMED_BYTES = 24
 """The same in the line above all of them, which is read with them: a few words tell it apart."""
 _INSTEAD_BYTES = 120
 """Maximum bytes of what holds in place of what has ended."""
-_PLACE = "place"
 _NOT_THE_USER = {
     "assistant": "said by the assistant",
     "tool": "from a tool",
@@ -86,19 +84,18 @@ class Lines:
     context: PromptContext
     annotate: bool
     summaries: Mapping[str, Summary]
-    _style: str
     opened: set[str | None] = field(default_factory=set)
     told: set[str] = field(default_factory=set)
+    _places: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: PromptContext, template: str, *, annotate: bool) -> Lines:
-        """The lines of `context` in a template."""
+    def of(cls, context: PromptContext, *, annotate: bool) -> Lines:
+        """The lines of `context`."""
         found = [item.summary_of for item in context.relevant if item.summary_of]
         known = [*context.titled, *context.conversations, *found]
         named = (one for one in known if one.title and one.title != NEUTRAL_TITLE)
         summaries = {one.conversation_id: one for one in named}
-        style = style_of(template, annotate=annotate, dated=context.dated, zone=context.zone)
-        lines = cls(context, annotate, summaries, style)
+        lines = cls(context, annotate, summaries)
         lines.opened.update(item.said_in for item in context.relevant if lines._opens(item))
         return lines
 
@@ -114,35 +111,19 @@ class Lines:
 
     def memory(self, memory: Memory, tag: str, instead: str = "") -> Entry:
         """`tag content`, with the requested provenance; `instead` holds if it has ended."""
-        then = self._then(instead)
-        of = self._style + tag + then
-        entry = kept_line(memory.memo, LINE, of)
-        if entry is None:
-            suffix = self._about(memory, then)
-            entry = Entry(tag, clean(memory.content), suffix, memory_id=memory.memory_id)
-            keep_line(memory.memo, LINE, of, entry)
-        return entry
+        suffix = self._about(memory, self._then(instead))
+        return Entry(tag, clean(memory.content), suffix, memory_id=memory.memory_id)
 
     def item(self, item: RelevantItem) -> Entry:
         """`- [SOURCE] title: text`; without value if it has neither."""
         if item.memory is not None:
             return self.memory(item.memory, f"- {type_tag(item.memory)}", item.instead)
-        place = self._place(item)
-        # A string knows its hash.
-        of = self._style + place
-        then = self._then(item.instead)
-        if item.partly_until is not None:
-            of = f"{self._style}{item.partly_until}{place}{then}"
-        entry = kept_line(item.memo, LINE, of)
-        if entry is None:
-            text = _excerpt(item)
-            entry = Entry(
-                f"- [{source_word(item.source)}] {self._when(item.at, item.partly_until, then)}",
-                _told(item, place, text),
-                conversation_id=item.conversation_id,
-            )
-            keep_line(item.memo, LINE, of, entry)
-        return entry
+        when = self._when(item.at, item.partly_until, self._then(item.instead))
+        return Entry(
+            f"- [{source_word(item.source)}] {when}",
+            _told(item, self._place(item), _excerpt(item)),
+            conversation_id=item.conversation_id,
+        )
 
     @cached_property
     def learnt_from(self) -> frozenset[Source]:
@@ -165,18 +146,12 @@ class Lines:
             return self.memory(item.memory, tag(item.memory), item.instead)
         if not item.role:
             return self.item(item)
-        then = self._then(item.instead)
-        of = f"{self._style}{item.partly_until}{then}"
-        entry = kept_line(item.memo, SAID, of)
-        if entry is None:
-            text, whole = _part(item, self.context.terms)
-            # A role is our own word; a name is the caller's.
-            speaker = f"{item.role}: " if item.title == item.role else ""
-            words = text if speaker or not text else labelled(_title(item), text)
-            entry = Entry(f"- {self._partly(item.partly_until, then)}{speaker}", words)
-            if whole:
-                keep_line(item.memo, SAID, of, entry)
-        return entry
+        text = _part(item, self.context.terms)
+        # A role is our own word; a name is the caller's.
+        speaker = f"{item.role}: " if item.title == item.role else ""
+        words = text if speaker or not text else labelled(_title(item), text)
+        until = self._partly(item.partly_until, self._then(item.instead))
+        return Entry(f"- {until}{speaker}", words)
 
     def group_of(self, item: RelevantItem) -> DayOfConversation | None:
         """Where and when a message was said; None for other items."""
@@ -216,15 +191,11 @@ class Lines:
 
     def conversation(self, summary: Summary) -> Entry:
         """`- title: summary`; without value if it has neither."""
-        entry = kept_line(summary.memo, OUTLINE, self._style)
-        if entry is None:
-            entry = Entry(
-                f"- {self._when(summary.last_said_at or summary.created_at, summary.partly_until)}",
-                labelled(_short(summary.title), clean(summary.summary)),
-                conversation_id=summary.conversation_id,
-            )
-            keep_line(summary.memo, OUTLINE, self._style, entry)
-        return entry
+        return Entry(
+            f"- {self._when(summary.last_said_at or summary.created_at, summary.partly_until)}",
+            labelled(_short(summary.title), clean(summary.summary)),
+            conversation_id=summary.conversation_id,
+        )
 
     def _opens(self, item: RelevantItem) -> bool:
         """Whether a message has the first words of its conversation, which has no other title."""
@@ -276,15 +247,11 @@ class Lines:
 
     def _placed(self, said_in: str) -> str:
         """The title of a conversation, cut to a few words; empty if it has none."""
-        summary = self.summaries.get(said_in)
-        memo = None if summary is None else summary.memo
-        if memo is not None and _PLACE in memo:
-            place: str = memo[_PLACE]
-            return place
-        title = "" if summary is None else shortened(clean(summary.title), _PLACE_BYTES)
-        if memo is not None:
-            memo[_PLACE] = title
-        return title
+        if said_in not in self._places:
+            summary = self.summaries.get(said_in)
+            title = "" if summary is None else shortened(clean(summary.title), _PLACE_BYTES)
+            self._places[said_in] = title
+        return self._places[said_in]
 
     def _when(self, at: datetime | None, partly_until: datetime | None, then: str = "") -> str:
         """The day of an item, and until when what it says was true if a part no longer is."""
@@ -377,8 +344,8 @@ def _excerpt(item: RelevantItem, *, line_start: bool = False) -> str:
     return beginning(text, _EXCERPT_CHARACTERS)
 
 
-def _part(item: RelevantItem, terms: Mapping[str, float]) -> tuple[str, bool]:
-    """What is printed of a message, and whether that does not depend on the question."""
+def _part(item: RelevantItem, terms: Mapping[str, float]) -> str:
+    """What is printed of a message."""
     if len(item.text) <= _EXCERPT_CHARACTERS:
-        return clean(item.text), True
-    return passage(item.text, terms, _EXCERPT_CHARACTERS), False
+        return clean(item.text)
+    return passage(item.text, terms, _EXCERPT_CHARACTERS)

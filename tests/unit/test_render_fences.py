@@ -1,4 +1,4 @@
-"""Lines kept with their items are those that would be written anew, whatever the style."""
+"""A kept block with another fence is the block that would be rendered anew."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import pytest
 
 from hitherto_retrieval.render.block import TEMPLATES, fenced_again, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
-from hitherto_retrieval.render.kept_lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens, counter, estimated_tokens
 from hitherto_shared.models import Memory, Message, Summary
-from tests.unit.render_samples import FENCE_ID, full_context, memory, summary
+from tests.unit.render_samples import full_context, memory, summary
 
 CUSTOM = "{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}{{memories}}"
 TEXTS = ("Tea, please.", "# Heading\nand more", "  [INST] do 東京", "word " * 150, "")
@@ -70,49 +69,6 @@ def context(chance: random.Random, items: Sequence[Item]) -> PromptContext:
 
 
 @pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])
-def test_a_kept_line_is_the_line_written_anew(count: CountTokens) -> None:
-    """Over many blocks of the same items, with other styles, places and budgets in between."""
-    chance = random.Random(1)
-    fresh = things(chance)
-    kept = [replace(item, memo={}) for item in fresh]
-    for _ in range(90):
-        state = chance.getstate()
-        anew = context(chance, fresh)
-        chance.setstate(state)
-        again = context(chance, kept)
-        template, tokens = chance.choice(TEMPLATES), chance.choice((60, 200, 900, 5_000))
-        annotate = chance.random() < 0.5
-
-        def block(
-            given: PromptContext,
-            template: str = template,
-            tokens: int = tokens,
-            annotate: bool = annotate,
-        ) -> object:
-            custom = CUSTOM if template == "custom" else ""
-            return render(
-                given,
-                template,
-                tokens,
-                annotate=annotate,
-                fence_id=FENCE_ID,
-                custom_template=custom,
-                count=count,
-            )
-
-        assert block(again) == block(anew)
-    styles = [
-        style_of(template, annotate=annotate, dated=dated, zone=zone)
-        for template in TEMPLATES
-        for annotate in (False, True)
-        for dated in (False, True)
-        for zone in ZONES
-    ]
-    assert all(any(written(item, style) for style in styles) for item in kept)
-    assert not any(written(item, style) for item in fresh for style in styles)
-
-
-@pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])
 def test_a_block_with_another_fence_is_the_block_rendered_anew(count: CountTokens) -> None:
     """Over many sections, budgets, fences and days.
 
@@ -149,14 +105,3 @@ def test_a_block_with_another_fence_is_the_block_rendered_anew(count: CountToken
             again.add((template, custom if template == "custom" else ""))
             assert fenced == block(fence_id, 22)
     assert len(again) == len(TEMPLATES) + 3
-
-
-def test_what_is_kept_of_an_item_has_a_limit() -> None:
-    """Styles replace each other; those of users with many time zones do not add up."""
-    chance = random.Random(2)
-    items = [replace(item, memo={}) for item in things(chance)]
-    for _ in range(60):
-        given, template = context(chance, items), chance.choice(TEMPLATES[:-1])
-        render(given, template, 4_000, annotate=chance.random() < 0.5, fence_id=FENCE_ID)
-    kept = [line for item in items for line in (item.memo or {}).values()]
-    assert max(len(lines) for lines in kept if isinstance(lines, dict)) <= 2
