@@ -20,7 +20,7 @@ from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.own_name import is_called
 from hitherto_retrieval.search.question import Hit, SearchOutcome
-from hitherto_retrieval.search.reads import UnconfirmedReads, UserReads
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, SearchRun
 from hitherto_retrieval.sections import Sections
@@ -55,14 +55,6 @@ class ContextBuilder:
     """One running GetContext: the `statements` run first, then `finish` answers.
 
     The sections are gathered in the search's first trip.
-
-    Args:
-        search: Finds what is relevant.
-        scope: The user.
-        wanted: What the context should contain.
-        deadline: When it must be there, in the loop's time.
-        opener: Opens sealed items.
-        count_tokens: Counts the tokens of the block.
     """
 
     def __init__(
@@ -83,7 +75,7 @@ class ContextBuilder:
         self._moment = wanted.question.moment
         self._began = Stopwatch()
         snapshots = search.snapshots if self._moment is None else None
-        self._reads = reads = UnconfirmedReads(scope, self._moment, snapshots)
+        self._reads = reads = UserReads(scope, self._moment, snapshots)
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
             searching = SearchRun(search, wanted.question, reads, deadline, opener)
@@ -97,7 +89,7 @@ class ContextBuilder:
         self._named = searching.names if searching else ()
         self._sections: Sections | None = None
         if reads.confirming is None:
-            self._sections = Sections.of(reads.database, wanted, self._named)
+            self._sections = Sections.of(reads, wanted, self._named)
         # A search asks for the user's switches along with its words, and so does the cache.
         self._user = people.user(scope)
         self._previous: Statement[LastAnswer] | None = None
@@ -139,8 +131,7 @@ class ContextBuilder:
         """The context; `statements` must have run."""
         wanted = self._wanted
         seconds = self._began.seconds
-        reads = self._reads.confirmed(self.user, database)
-        sections = self._sections or await self._read_sections(reads, database)
+        sections = await self._confirmed_sections(database)
         profile, preferences = sections.profile.answer, sections.preferences.answer
         top, entities = in_pairs(sections.top.answer), sections.entities.answer
         conversations = sections.conversations.answer
@@ -160,7 +151,8 @@ class ContextBuilder:
         today = wanted.question.reference_time.astimezone(zone).date() if dated else None
         fence_id = secrets.token_hex(8)
         opener = self._opener
-        contexts = None if reads.snapshot is None else reads.snapshot.contexts
+        snapshot = self._reads.snapshot
+        contexts = None if snapshot is None else snapshot.contexts
         # Nothing that is cached is sealed.
         if contexts is None:
             profile = next(iter(await opener.whole([profile])), None)
@@ -232,9 +224,12 @@ class ContextBuilder:
             contexts.keep(key, *kept)
         return made
 
-    async def _read_sections(self, reads: UserReads, database: Reads) -> Sections:
-        sections = Sections.of(reads, self._wanted, self._named)
-        await ask_at(database, self._deadline, *sections.statements)
+    async def _confirmed_sections(self, database: Reads) -> Sections:
+        self._reads.confirm(self.user, database)
+        sections = self._sections
+        if sections is None:
+            sections = Sections.of(self._reads, self._wanted, self._named)
+            await ask_at(database, self._deadline, *sections.statements)
         return sections
 
     async def _read_previous(self, database: Reads) -> list[Hit]:

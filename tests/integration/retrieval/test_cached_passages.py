@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ import psycopg
 import pytest
 
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, TextCorpus
-from hitherto_retrieval.search.reads import CachedReads, UserReads
-from hitherto_retrieval.storage import cached_passages, people
+from hitherto_retrieval.search.reads import UserReads
+from hitherto_retrieval.storage import cached_passages
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.loading import Loading
@@ -93,14 +94,17 @@ async def talker(conninfo: str, user: str, seed: int, count: int) -> Person:
     return person
 
 
-async def at_hand(reader: Database, person: Person) -> CachedReads:
+async def at_hand(reader: Database, person: Person) -> UserReads:
     """What a process holds of somebody."""
     loading = Loading(person.scope, person.model)
     await reader.run(loading.run, timeout=120)
     snapshot = loading.snapshot()
     assert snapshot is not None
-    state = await answer(reader, people.user(person.scope, with_usage=True))
-    return CachedReads(person.scope, snapshot, state.usage)
+    snapshots: Any = SimpleNamespace(cached=lambda scope: snapshot, of=lambda *state: snapshot)
+    reads = UserReads(person.scope, None, snapshots)
+    assert reads.confirming is not None
+    reads.confirm(await answer(reader, reads.confirming), reader)
+    return reads
 
 
 def is_cached(*statements: Statement[Any]) -> bool:

@@ -15,7 +15,7 @@ from hitherto_retrieval.search.intent.question import Wording
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.question import Question
-from hitherto_retrieval.search.reads import UnconfirmedReads
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.search import Search, SearchRun
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.filters import Filters
@@ -55,7 +55,7 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
         queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
     )
     try:
-        searching = SearchRun(search, question, UnconfirmedReads(ANA, None, None), deadline, opener)
+        searching = SearchRun(search, question, UserReads(ANA), deadline, opener)
         await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
         assert not searching.user.may_be_sealed
         key = await keys.make(ANA.tenant_id, ANA.user_id)
@@ -89,7 +89,7 @@ async def test_h3_who_encrypts_nothing_asks_for_no_key(
         queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
     )
     try:
-        searching = SearchRun(search, question, UnconfirmedReads(ANA, None, None), deadline, opener)
+        searching = SearchRun(search, question, UserReads(ANA), deadline, opener)
         await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
         found = await searching.finish(reader, Legs())
     finally:

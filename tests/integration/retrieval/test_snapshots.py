@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from hitherto_retrieval.search.reads import CachedReads, UnconfirmedReads
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.loading import MOST_MEMORIES
@@ -315,11 +315,11 @@ async def test_metrics_tell_hits_and_size(reader: Database, superuser_conninfo: 
     assert misses is not None
     for _ in range(3):
         with acting_for(TENANT):
-            reads = UnconfirmedReads(ANA, None, snapshots)
+            reads = UserReads(ANA, None, snapshots)
             state = await answer(reader, reads.confirming or people.user(ANA))
             for _ in range(2):
-                found = reads.confirmed(state, reader)
-                assert isinstance(found, CachedReads) == (reads.confirming is not None)
+                reads.confirm(state, reader)
+                assert (reads.snapshot is None) == (reads.confirming is None)
             await snapshots.loaded()
     assert shown() == [hits + 2, misses + 1, 1.0, snapshots.bytes]
     await snapshots.stop()

@@ -40,7 +40,7 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Question
-from hitherto_retrieval.search.reads import UnconfirmedReads
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.sealed_leg import for_a_list
 from hitherto_retrieval.search.search import Search, SearchRun
 from hitherto_retrieval.storage import memories, past
@@ -165,7 +165,7 @@ class RetrievalHandlers(
         question = read_question(checks, request)
         opened = await self._open(checks, request, context)
         legs = Legs()
-        reads = UnconfirmedReads(opened.scope, question.moment, self._search.snapshots)
+        reads = UserReads(opened.scope, question.moment, self._search.snapshots)
         searching = SearchRun(self._search, question, reads, opened.deadline, opened.opener)
         await opened.ask(*searching.statements)
         reading = self._reading(opened, searching.user)

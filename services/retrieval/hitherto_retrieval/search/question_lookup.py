@@ -11,7 +11,7 @@ from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.own_name import terms_about_the_user
 from hitherto_retrieval.search.question import Question
-from hitherto_retrieval.search.reads import UnconfirmedReads, UserReads
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.candidate import Kind
@@ -36,18 +36,14 @@ class QuestionLookup:
     For a user with a snapshot, only the state and the postings are read. `settle` reads the rest if
     the snapshot turns out to have another revision; afterwards everything is known.
 
-    Args:
-        question: The question.
-        reads: What answers.
-
     Attributes:
         names: Substrings of the question that may name an entity.
         entities: The entities that the question names, the most mentioned first.
         own_name: The user's name, if an unsealed profile has it.
     """
 
-    def __init__(self, question: Question, reads: UnconfirmedReads) -> None:
-        self._scope = scope = reads.database.scope
+    def __init__(self, question: Question, reads: UserReads) -> None:
+        self._scope = scope = reads.scope
         self._question = question
         self._reads = reads
         self.entities: Sequence[Entity] = ()
@@ -77,19 +73,14 @@ class QuestionLookup:
         """The user's switches."""
         return self._state.answer
 
-    async def settle(self, database: Reads, asking: Asking) -> UserReads:
-        """What answers further questions about the user.
-
-        Args:
-            database: Where `statements` ran.
-            asking: Runs further statements there.
-        """
-        reads = self._reads.confirmed(self.user, database)
-        if reads.snapshot is not None:
-            self.entities = reads.snapshot.named(self.names)
-            self.own_name = reads.snapshot.own_name
-            self._statistics = reads.snapshot.statistics
-            return reads
+    async def settle(self, database: Reads, asking: Asking) -> None:
+        """Find out what answers further questions about the user."""
+        self._reads.confirm(self.user, database)
+        snapshot = self._reads.snapshot
+        if snapshot is not None:
+            self.entities, self.own_name = snapshot.named(self.names), snapshot.own_name
+            self._statistics = snapshot.statistics
+            return
         if self._reads.confirming is not None:
             self._state = people.user(self._scope, named=self.names)
             asked: list[Statement[Any]] = [self._statistics_asked] if self._indexes else []
@@ -97,7 +88,6 @@ class QuestionLookup:
         self.entities, self.own_name = self.user.entities, self.user.own_name
         if self._indexes:
             self._statistics = self._statistics_asked.answer
-        return reads
 
     @cached_property
     def terms(self) -> Sequence[str]:

@@ -1,8 +1,4 @@
-"""What is read of one user: one interface, whether the database or a snapshot answers.
-
-What a snapshot has comes as statements that are answered already; the database is asked for the
-rest.
-"""
+"""What is read of one user, whether the database or a snapshot answers."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from hitherto_retrieval.storage import (
 from hitherto_retrieval.storage.cached_memories import FRESH_PLACES
 from hitherto_retrieval.storage.cached_passages import (
     CachedMessages,
-    CachedSummaries,
+    CachedPassages,
     can_filter,
 )
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
@@ -58,29 +54,68 @@ _PASSAGES: Mapping[Kind, PassageSearch] = {
 
 
 class UserReads:
-    """What the database answers.
+    """The statements of what is read of a user.
+
+    Those that a snapshot answers are answered already. What confirms it goes with the first round
+    trip, in place of everything that it has; if the user's revision differs, that is read
+    afterwards.
 
     Args:
         scope: The user.
         moment: Another time, at which the sections of a context are read, and items whole.
+        snapshots: Where a snapshot may be; None to read without one.
 
     Attributes:
-        snapshot: The snapshot that answers; None if the database does.
+        confirming: The user's state, and the usage of the memories, to be asked first if there is a
+            snapshot; None if there is none.
+        snapshot: The snapshot that answers, once it is confirmed; None if the database does.
     """
 
-    snapshot: Snapshot | None = None
-
-    def __init__(self, scope: Scope, moment: Moment | None = None) -> None:
+    def __init__(
+        self, scope: Scope, moment: Moment | None = None, snapshots: Snapshots | None = None
+    ) -> None:
         self.scope = scope
         self.moment = moment
+        self._snapshots = snapshots
+        self._known = None if snapshots is None else snapshots.cached(scope)
+        self.confirming: Statement[UserReadState] | None = None
+        if self._known is not None:
+            self.confirming = people.user(scope, with_usage=True)
+        self.snapshot: Snapshot | None = None
+        self._usage = b""
+
+    def only_list(self, *, limit: int, newest_first: bool, doubtful: bool) -> None:
+        """Ask for the usage of no memories but those that `top` may return."""
+        if self._known is not None:
+            used = self._known.memories.told_of(
+                limit=limit, fresh=_fresh(limit), newest_first=newest_first, doubtful=doubtful
+            )
+            self.confirming = people.user(self.scope, with_usage=True, used=used)
+
+    def confirm(self, user: UserReadState, database: Reads) -> None:
+        """Let the snapshot answer from now on if it has the state `user`, read from `database`."""
+        if self._snapshots is None:
+            return
+        # Each read counts once.
+        snapshots, self._snapshots = self._snapshots, None
+        found = snapshots.of(self.scope, user, database)
+        # A snapshot loaded meanwhile has no usage of the memories.
+        hit = found is not None and found is self._known
+        labelled(SNAPSHOT_LOOKUPS, "hit" if hit else "miss").inc()
+        if hit:
+            self.snapshot, self._usage = found, user.usage
 
     def profile(self) -> Statement[Profile | None]:
         """The profile."""
+        if self.snapshot is not None:
+            return Answered(self.snapshot.profile)
         at = self._stood_at
         return people.profile(self.scope) if at is None else past.profile(self.scope, at)
 
     def preferences(self) -> Statement[list[Preference]]:
         """The preferences inferred from behaviour, the most certain first."""
+        if self.snapshot is not None:
+            return Answered(self.snapshot.preferences)
         found, at = people.preferences(self.scope), self._stood_at
         if at is None:
             return found
@@ -96,69 +131,111 @@ class UserReads:
 
     def top(self, *, limit: int, newest_first: bool, doubtful: bool) -> Statement[list[Memory]]:
         """The most important memories, some places for the newest; or the newest alone."""
-        scope, moment = self.scope, self.moment
+        scope, moment, snapshot = self.scope, self.moment, self.snapshot
         if moment is not None:
             return past.top(
                 scope, moment, limit=limit, newest_first=newest_first, doubtful=doubtful
             )
         if newest_first:
-            return memories.newest(scope, limit=limit, doubtful=doubtful)
-        return memories.top(scope, limit=limit, fresh=_fresh(limit), doubtful=doubtful)
+            if snapshot is None:
+                return memories.newest(scope, limit=limit, doubtful=doubtful)
+            return Answered(snapshot.memories.newest(self._usage, limit=limit, doubtful=doubtful))
+        fresh = _fresh(limit)
+        if snapshot is None:
+            return memories.top(scope, limit=limit, fresh=fresh, doubtful=doubtful)
+        return Answered(
+            snapshot.memories.top(self._usage, limit=limit, fresh=fresh, doubtful=doubtful)
+        )
 
     def conversations(self, *, first: str | None, limit: int) -> Statement[list[Summary]]:
         """The summaries of the most recent conversations, after that of the one named."""
+        if self.snapshot is not None:
+            return Answered(self.snapshot.recent(first=first, limit=limit))
         moment = self.moment or PRESENT
         return conversations.recent(self.scope, first=first, limit=limit, moment=moment)
 
     def entities(self, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
         """The most mentioned entities, after those with one of the names."""
+        if self.snapshot is not None:
+            return Answered(self.snapshot.known(named=named, limit=limit))
         known_at = self.moment.known_at if self.moment is not None else None
         return people.known_entities(self.scope, named=named, limit=limit, known_at=known_at)
 
     def has_memories(self, filters: Filters) -> bool:
         """Whether memories that pass `filters` are found without asking."""
-        return False
+        return self.snapshot is not None and self.snapshot.memories.can_answer(filters)
 
     def has_passages(self, kind: Kind, filters: PassageFilters) -> bool:
         """Whether passages of a kind that pass `filters` are found without asking."""
-        return False
+        return self._cached(kind, filters) is not None
+
+    def _cached(self, kind: Kind, filters: PassageFilters) -> CachedPassages | None:
+        """The passages of a kind, if the snapshot has them and the fields that filters use."""
+        if self.snapshot is None or not can_filter(filters):
+            return None
+        return {"message": self._messages, "summary": self.snapshot.summaries}.get(kind)
+
+    @property
+    def _messages(self) -> CachedMessages | None:
+        return None if self.snapshot is None else self.snapshot.messages
 
     def memories(self, query: ItemQuery, filters: Filters) -> FoundCandidates:
         """The candidates among the memories that pass `filters`, all of them compared."""
+        if self.snapshot is not None and self.has_memories(filters):
+            return Answered(self.snapshot.memories.candidates(query, filters))
         return filtered_candidates.find(query, filters)
 
     def passages(
         self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, among_all: bool = False
     ) -> FoundCandidates:
         """Passages of a kind near to the question or with words of it; see `PassageSearch.find`."""
+        cached = self._cached(kind, filters)
+        if cached is not None:
+            return Answered(cached.find(query, filters))
         return _PASSAGES[kind].find(query, filters, among_all=among_all)
 
     def newest(
         self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, limit: int
     ) -> FoundCandidates:
         """The newest passages of a kind."""
+        cached = self._cached(kind, filters)
+        if cached is not None:
+            return Answered(cached.most_recent(query, filters, limit=limit))
         return _PASSAGES[kind].newest(query, filters, limit=limit)
 
     def around(self, query: ItemQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
         """What was said right before and after messages."""
+        if self._messages is not None:
+            return Answered(self._messages.around(query, keys, turns=TURNS, farthest=FARTHEST))
         return neighbours.around(query, keys, turns=TURNS, farthest=FARTHEST)
 
     def facts(
         self, query: ItemQuery, keys: Sequence[MessageKey]
     ) -> Statement[dict[MessageKey, Facts]]:
         """What was learnt from messages."""
+        if self._messages is not None:
+            return Answered(self._messages.facts_about(query, keys))
         return neighbours.facts_about(query, keys)
 
     def standing(self, filters: Filters) -> Statement[Standing]:
-        """Which of the memories that pass `filters` are in doubt, and which may replace others."""
+        """Which of the memories that pass `filters` are in doubt, and which may replace others.
+
+        A snapshot knows of the current memories alone.
+        """
+        if self.snapshot is not None and filters.only_current:
+            return Answered(self.snapshot.memories.standing)
         return memories.standing(self.scope)
 
     def caveats(self, keys: Sequence[MessageKey]) -> Statement[MessageFlags]:
         """What a prompt must know of messages."""
+        if self._messages is not None:
+            return Answered(self._messages.caveats)
         return neighbours.caveats(self.scope, keys)
 
     def answered(self, keys: Sequence[MessageKey]) -> Statement[Mapping[MessageKey, int]]:
         """The number of the user's last message before each message."""
+        if self._messages is not None:
+            return Answered(self._messages.answered(keys))
         return neighbours.answered(self.scope, keys)
 
     def whole(self, kind: Kind, keys: Sequence[Key]) -> Whole:
@@ -166,6 +243,9 @@ class UserReads:
 
         At another time, memories are as they stood then, and later summaries are left out.
         """
+        found = self._cached_whole(kind, keys)
+        if found is not None:
+            return Answered(found)
         scope, moment = self.scope, self.moment
         if kind == "memory":
             ids = cast(Sequence[UUID], keys)
@@ -187,183 +267,16 @@ class UserReads:
             lambda found: {chunk.chunk_id: chunk for chunk in found}
         )
 
-
-class CachedReads(UserReads):
-    """What the confirmed snapshot of a user answers, as the database would.
-
-    Args:
-        scope: The user.
-        snapshot: The snapshot.
-        usage: The usage of the memories, as `UserReadState` has it.
-    """
-
-    def __init__(self, scope: Scope, snapshot: Snapshot, usage: bytes) -> None:
-        super().__init__(scope)
-        self.snapshot: Snapshot = snapshot
-        self._memories, self._messages = snapshot.memories, snapshot.messages
-        self._usage = usage
-
-    def profile(self) -> Statement[Profile | None]:
-        """See `UserReads.profile`."""
-        return Answered(self.snapshot.profile)
-
-    def preferences(self) -> Statement[list[Preference]]:
-        """See `UserReads.preferences`."""
-        return Answered(self.snapshot.preferences)
-
-    def top(self, *, limit: int, newest_first: bool, doubtful: bool) -> Statement[list[Memory]]:
-        """See `UserReads.top`."""
-        memories, usage = self._memories, self._usage
-        if newest_first:
-            return Answered(memories.newest(usage, limit=limit, doubtful=doubtful))
-        fresh = _fresh(limit)
-        return Answered(memories.top(usage, limit=limit, fresh=fresh, doubtful=doubtful))
-
-    def conversations(self, *, first: str | None, limit: int) -> Statement[list[Summary]]:
-        """See `UserReads.conversations`."""
-        return Answered(self.snapshot.recent(first=first, limit=limit))
-
-    def entities(self, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
-        """See `UserReads.entities`."""
-        return Answered(self.snapshot.known(named=named, limit=limit))
-
-    def has_memories(self, filters: Filters) -> bool:
-        """See `UserReads.has_memories`."""
-        return self._memories.can_answer(filters)
-
-    def has_passages(self, kind: Kind, filters: PassageFilters) -> bool:
-        """See `UserReads.has_passages`."""
-        return self._cached(kind, filters) is not None
-
-    def _cached(
-        self, kind: Kind, filters: PassageFilters
-    ) -> CachedMessages | CachedSummaries | None:
-        """The passages of a kind, if the snapshot has them and the fields that filters use."""
-        if not can_filter(filters):
+    def _cached_whole(self, kind: Kind, keys: Sequence[Any]) -> Mapping[Any, Item] | None:
+        """The items, if the snapshot has them; a search may ask for memories not current."""
+        if self.snapshot is None:
             return None
-        return {"message": self._messages, "summary": self.snapshot.summaries}.get(kind)
-
-    def memories(self, query: ItemQuery, filters: Filters) -> FoundCandidates:
-        """See `UserReads.memories`."""
-        if not self.has_memories(filters):
-            return super().memories(query, filters)
-        return Answered(self._memories.candidates(query, filters))
-
-    def passages(
-        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, among_all: bool = False
-    ) -> FoundCandidates:
-        """See `UserReads.passages`."""
-        cached = self._cached(kind, filters)
-        if cached is None:
-            return super().passages(kind, query, filters, among_all=among_all)
-        return Answered(cached.find(query, filters))
-
-    def newest(
-        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, limit: int
-    ) -> FoundCandidates:
-        """See `UserReads.newest`."""
-        cached = self._cached(kind, filters)
-        if cached is None:
-            return super().newest(kind, query, filters, limit=limit)
-        return Answered(cached.most_recent(query, filters, limit=limit))
-
-    def around(self, query: ItemQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
-        """See `UserReads.around`."""
-        if self._messages is None:
-            return super().around(query, keys)
-        return Answered(self._messages.around(query, keys, turns=TURNS, farthest=FARTHEST))
-
-    def facts(
-        self, query: ItemQuery, keys: Sequence[MessageKey]
-    ) -> Statement[dict[MessageKey, Facts]]:
-        """See `UserReads.facts`."""
-        if self._messages is None:
-            return super().facts(query, keys)
-        return Answered(self._messages.facts_about(query, keys))
-
-    def standing(self, filters: Filters) -> Statement[Standing]:
-        """See `UserReads.standing`; a snapshot knows of the current memories alone."""
-        if not filters.only_current:
-            return super().standing(filters)
-        return Answered(self._memories.standing)
-
-    def caveats(self, keys: Sequence[MessageKey]) -> Statement[MessageFlags]:
-        """See `UserReads.caveats`."""
-        if self._messages is None:
-            return super().caveats(keys)
-        return Answered(self._messages.caveats)
-
-    def answered(self, keys: Sequence[MessageKey]) -> Statement[Mapping[MessageKey, int]]:
-        """See `UserReads.answered`."""
-        if self._messages is None:
-            return super().answered(keys)
-        return Answered(self._messages.answered(keys))
-
-    def whole(self, kind: Kind, keys: Sequence[Key]) -> Whole:
-        """See `UserReads.whole`; a search may ask for memories that are not current."""
-        found: Mapping[Any, Item] | None = None
         if kind == "memory":
-            current = self._memories.whole(cast(Sequence[UUID], keys), self._usage)
-            found = current if len(current) == len(set(keys)) else None
-        elif kind == "message" and self._messages is not None:
-            found = self._messages.whole(cast(Sequence[MessageKey], keys))
-        elif kind == "summary":
-            found = self.snapshot.whole_summaries(cast(Sequence[str], keys))
-        return super().whole(kind, keys) if found is None else Answered(found)
-
-
-class UnconfirmedReads:
-    """What answers a read, before the database has told the user's revision.
-
-    What confirms a snapshot goes with the first round trip, in place of everything in the snapshot;
-    if the revision differs, that is read afterwards.
-
-    Args:
-        scope: The user.
-        moment: Another time to read.
-        snapshots: Where a snapshot may be; None to read without one.
-
-    Attributes:
-        database: What answers without a snapshot.
-        confirming: The user's state, and the usage of the memories, to be asked first if there is a
-            snapshot; None if there is none.
-    """
-
-    def __init__(self, scope: Scope, moment: Moment | None, snapshots: Snapshots | None) -> None:
-        self.database = UserReads(scope, moment)
-        self._snapshots = snapshots
-        self._snapshot = None if snapshots is None else snapshots.cached(scope)
-        self.confirming: Statement[UserReadState] | None = None
-        if self._snapshot is not None:
-            self.confirming = people.user(scope, with_usage=True)
-        self._confirmed: UserReads | None = None
-
-    def only_list(self, *, limit: int, newest_first: bool, doubtful: bool) -> None:
-        """Ask for the usage of no memories but those that `UserReads.top` may return."""
-        if self._snapshot is not None:
-            used = self._snapshot.memories.told_of(
-                limit=limit, fresh=_fresh(limit), newest_first=newest_first, doubtful=doubtful
-            )
-            self.confirming = people.user(self.database.scope, with_usage=True, used=used)
-
-    def confirmed(self, user: UserReadState, database: Reads) -> UserReads:
-        """What answers: the snapshot if it has the reported state, else the database.
-
-        Args:
-            user: The state.
-            database: Where it was read.
-        """
-        if self._confirmed is None:
-            self._confirmed = self.database
-            if self._snapshots is not None:
-                scope, snapshot = self.database.scope, self._snapshot
-                found = self._snapshots.of(scope, user, database)
-                # A snapshot loaded meanwhile has no usage of the memories.
-                hit = found is not None and found is snapshot
-                labelled(SNAPSHOT_LOOKUPS, "hit" if hit else "miss").inc()
-                if found is not None and hit:
-                    self._confirmed = CachedReads(scope, found, user.usage)
-        return self._confirmed
+            current = self.snapshot.memories.whole(keys, self._usage)
+            return current if len(current) == len(set(keys)) else None
+        if kind == "message" and self._messages is not None:
+            return self._messages.whole(keys)
+        return self.snapshot.whole_summaries(keys) if kind == "summary" else None
 
 
 def _fresh(limit: int) -> int:

@@ -45,7 +45,7 @@ from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandida
 from hitherto_retrieval.search.ranking.relevance import Relevance
 from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.ranking.weighted import Weighted
-from hitherto_retrieval.search.reads import UnconfirmedReads, UserReads
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_QUERY, report, report_words
 from hitherto_retrieval.search.sealed_leg import SealedLeg
@@ -72,14 +72,7 @@ _CONTENT = "the query asks for another kind of content"
 
 
 class Search:
-    """Answers questions about one user's memory.
-
-    Args:
-        queries: Embeds the questions.
-        embedding_seconds: Longest wait for a question's vector.
-        wording: The words that express requests.
-        snapshots: Snapshots of returning users.
-    """
+    """Answers questions about one user's memory."""
 
     def __init__(
         self,
@@ -120,17 +113,18 @@ class SearchRun:
         self,
         search: Search,
         question: Question,
-        reads: UnconfirmedReads,
+        reads: UserReads,
         deadline: float,
         opener: Opener,
     ) -> None:
         self._search = search
-        self._scope = scope = reads.database.scope
+        self._scope = scope = reads.scope
         self._question = question
         self._deadline = deadline
         self._sealed = SealedLeg(opener, question)
         if not question.of_the_present:
-            reads = UnconfirmedReads(scope, question.moment, None)
+            reads = UserReads(scope, question.moment)
+        self._reads = reads
         self._lookup = QuestionLookup(question, reads)
         self._vector = QuestionVector(
             search.queries,
@@ -164,8 +158,8 @@ class SearchRun:
 
     async def finish(self, database: Reads, legs: Legs) -> SearchOutcome:
         """The answer; `statements` have been asked."""
-        lookup, question = self._lookup, self._question
-        reads = await lookup.settle(database, asking_at(database, self._deadline))
+        lookup, question, reads = self._lookup, self._question, self._reads
+        await lookup.settle(database, asking_at(database, self._deadline))
         user, own_name = lookup.user, lookup.own_name
         self._search.remember_reader(self._scope, own_name)
         watch = Stopwatch()
@@ -216,12 +210,10 @@ class SearchRun:
             with_source=question.weighs("source"),
             text_query=question.text if question.ranking.needs_text_rank else None,
         )
-        corpora = self._corpora(user, intent, legs, reads, scores.get("memory", NO_SCORES))
+        corpora = self._corpora(user, intent, legs, scores.get("memory", NO_SCORES))
 
         async def answer(asking: Asking) -> SearchOutcome:
-            return await self._answer(
-                asking, corpora, scores, query, intent, relevance, legs, reads
-            )
+            return await self._answer(asking, corpora, scores, query, intent, relevance, legs)
 
         if all(
             reads.has_memories(question.filters)
@@ -267,11 +259,10 @@ class SearchRun:
         user: UserReadState,
         intent: QueryIntent,
         legs: Legs,
-        reads: UserReads,
         learnt: Scores,
     ) -> list[Corpus]:
         """What to search: no messages and summaries if the question means existing documents."""
-        question = self._question
+        question, reads = self._question, self._reads
         without_episodes = bool(intent.source_types) and self._lookup.holds("document")
         made: list[Corpus] = []
         for kind in question.kinds:
@@ -300,10 +291,9 @@ class SearchRun:
         intent: QueryIntent,
         relevance: Relevance,
         legs: Legs,
-        reads: UserReads,
     ) -> SearchOutcome:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
-        question = self._question
+        question, reads = self._question, self._reads
         watch = Stopwatch()
         first = [
             statement

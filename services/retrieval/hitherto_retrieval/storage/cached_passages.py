@@ -7,10 +7,9 @@ database's collation, so that a position here is a position in that order.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +20,13 @@ from hitherto_retrieval.storage.cached_vectors import (
     microseconds,
     since_epoch,
 )
-from hitherto_retrieval.storage.candidate import Candidate, MessageKey
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.neighbours import EXCHANGE, Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.models import Message
 
 _BYTES_OF_A_MESSAGE = 4_000
-_BYTES_OF_A_SUMMARY = 500
-"""Approximate bytes of a summary besides its vector and its text."""
 _BYTES_OF_A_BYTE = 8
 """What a byte of text may take, as in `cached_memories`, and in the look-up tables."""
 
@@ -41,47 +38,50 @@ def can_filter(filters: PassageFilters) -> bool:
     return not (filters.conversation_id or filters.stored_by or filters.entity or filters.metadata)
 
 
-class MessageRow(NamedTuple):
-    """A message, and what a search needs of it besides; a `lexical_no` of 0 is none."""
+class PassageRow(NamedTuple):
+    """A message or summary, as a search compares it.
 
-    conversation_id: str
-    message_no: int
-    lexical_no: int
-    accepted_at: datetime
-    message: Message
-    size: int
+    Attributes:
+        features: The first ones of its `Candidate`, up to the conversation.
+        lexical_no: Its number in the keyword index; 0 for none.
+        happened_at: When it happened, for filters.
+        author: Name and role of a message's speaker.
+    """
 
-
-class SummaryRow(NamedTuple):
-    """What a search needs of a summary; a `lexical_no` of 0 is none."""
-
-    conversation_id: str
+    features: tuple[Kind, Key, datetime, datetime, str]
     lexical_no: int
     happened_at: datetime
-    created_at: datetime
+    author: tuple[str, str] = ("", "")
 
 
-class _CachedPassages(ABC):
-    """The common part of messages and summaries, in one state of the database; immutable.
+class CachedPassages:
+    """The messages or summaries of a user in one state of the database; immutable.
 
     Args:
         rows: One for each, in the order of their keys, which begin with the conversation.
-        happened: When each happened, in microseconds.
         vectors: Their vectors.
+        bytes_of_each: Approximate bytes of one, besides its vector.
+
+    Attributes:
+        size: Approximate size in bytes.
     """
 
     def __init__(
-        self, rows: Sequence[Any], happened: NDArray[np.int64], vectors: CachedVectors
+        self, rows: Sequence[PassageRow], vectors: CachedVectors, bytes_of_each: int
     ) -> None:
-        self.rows = rows
-        self.vectors = vectors
-        self._happened = happened
+        self._rows = rows
+        self._vectors = vectors
+        self.size = vectors.size + bytes_of_each * len(rows)
+        self._happened = microseconds([row.happened_at for row in rows])
+        self._newness = microseconds([row.features[2] for row in rows])
         self._by_number: Mapping[int, int] = {
             row.lexical_no: place for place, row in enumerate(rows) if row.lexical_no
         }
-        # Which of them are found, which are found as the most recent, and when they count as said.
+        # Which of them are found, and which are found as the most recent.
         self._found = self._told = np.ones(len(rows), dtype=bool)
-        self._newness = happened
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def find(self, query: ItemQuery, filters: PassageFilters) -> list[Candidate]:
         """See `PassageSearch.find`."""
@@ -91,7 +91,7 @@ class _CachedPassages(ABC):
             allowed, numbers = allowed & self._found, len(query.bm25)
         pool: set[int] = set()
         if query.vector is not None:
-            pool.update(self.vectors.nearest(allowed, query.vector, query.wanted))
+            pool.update(self._vectors.nearest(allowed, query.vector, query.wanted))
         pool.update(first_of(query.bm25.best(numbers), self._by_number, allowed, query.wanted))
         places = np.fromiter(pool, np.int64, len(pool))
         return self._candidates(query, np.sort(places[self._found[places]]).tolist())
@@ -109,16 +109,22 @@ class _CachedPassages(ABC):
 
     def _passing(self, filters: PassageFilters) -> Mask:
         """Those that pass the filters."""
-        passing = np.ones(len(self.rows), dtype=bool)
+        passing = np.ones(len(self), dtype=bool)
         if filters.created_after is not None:
             passing &= self._happened >= since_epoch(filters.created_after)
         if filters.created_before is not None:
             passing &= self._happened < since_epoch(filters.created_before)
         return passing
 
-    @abstractmethod
     def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
         """The passages at some places."""
+        rows = [self._rows[place] for place in places]
+        cosines = self._vectors.cosines(places, query.vector)
+        scores = query.bm25.of_each([row.lexical_no for row in rows])
+        return [
+            Candidate(*row.features, score, cosine, *row.author)
+            for row, score, cosine in zip(rows, scores, cosines, strict=True)
+        ]
 
 
 class _Learnt(NamedTuple):
@@ -128,11 +134,13 @@ class _Learnt(NamedTuple):
     lexical_nos: Sequence[int]
 
 
-class CachedMessages(_CachedPassages):
+class CachedMessages(CachedPassages):
     """The messages of a user in one state of the database; immutable.
 
     Args:
-        rows: The messages.
+        messages: The messages, with the numbers of each in its conversation and in the keyword
+            index, and when it was stored, in the order of their keys.
+        text: The bytes of all their texts.
         vectors: Their vectors.
         caveats: What a prompt must know of some of them.
         memories: The current memories of the same state, some of them learnt from messages.
@@ -140,26 +148,36 @@ class CachedMessages(_CachedPassages):
 
     def __init__(
         self,
-        rows: Sequence[MessageRow],
+        messages: Sequence[tuple[Message, int, int, datetime]],
+        text: int,
         vectors: CachedVectors,
         *,
         caveats: MessageFlags,
         memories: CachedMemories,
     ) -> None:
-        happened = microseconds([row.message.said_at for row in rows])
-        super().__init__(rows, happened, vectors)
+        self._messages = [message for message, *_ in messages]
+        self._keys: Sequence[MessageKey] = [
+            (message.conversation_id, number) for message, number, _, _ in messages
+        ]
+        rows = [
+            PassageRow(
+                ("message", key, min(each.said_at, stored_at), stored_at, each.conversation_id),
+                lexical_no,
+                each.said_at,
+                (each.name, each.role),
+            )
+            for key, (each, _, lexical_no, stored_at) in zip(self._keys, messages, strict=True)
+        ]
+        super().__init__(rows, vectors, _BYTES_OF_A_MESSAGE)
+        self.size += _BYTES_OF_A_BYTE * text
         self.caveats = caveats
         self._memories = memories
-        self._places: Mapping[MessageKey, int] = {
-            (row.conversation_id, row.message_no): place for place, row in enumerate(rows)
-        }
-        self._newness = np.minimum(happened, microseconds([row.accepted_at for row in rows]))
-        roles = [row.message.role for row in rows]
+        self._places = {key: place for place, key in enumerate(self._keys)}
+        roles = [message.role for message in self._messages]
         self._found = np.asarray([role in ("user", "assistant") for role in roles], dtype=bool)
         self._told = self._by_user = np.asarray([role == "user" for role in roles], dtype=bool)
-        self._keys: Sequence[MessageKey] = [(row.conversation_id, row.message_no) for row in rows]
         made_of = memories.made_of()
-        said = (made_of.get((row.conversation_id, row.message.message_id)) for row in rows)
+        said = (made_of.get((each.conversation_id, each.message_id)) for each in self._messages)
         self._learnt: Mapping[MessageKey, _Learnt] = {
             key: _Learnt(places, [memories.lexical_no(place) for place in places])
             for key, places in zip(self._keys, said, strict=True)
@@ -173,8 +191,8 @@ class CachedMessages(_CachedPassages):
         found: dict[MessageKey, int] = {}
         for key in keys:
             before = self._places.get(key, 0) - 1
-            while before >= 0 and self.rows[before].conversation_id == key[0]:
-                number = self.rows[before].message_no
+            while before >= 0 and self._keys[before][0] == key[0]:
+                number = self._keys[before][1]
                 if number < key[1] - EXCHANGE:
                     break
                 if self._by_user[before]:
@@ -183,16 +201,10 @@ class CachedMessages(_CachedPassages):
                 before -= 1
         return found
 
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        text: int = sum(row.size for row in self.rows)
-        return self.vectors.size + _BYTES_OF_A_MESSAGE * len(self.rows) + _BYTES_OF_A_BYTE * text
-
     def whole(self, keys: Iterable[MessageKey]) -> dict[MessageKey, Message]:
         """Messages by their keys; missing keys are left out."""
         return {
-            key: self.rows[place].message
+            key: self._messages[place]
             for key in keys
             if (place := self._places.get(key)) is not None
         }
@@ -219,25 +231,24 @@ class CachedMessages(_CachedPassages):
 
     def _turns_from(self, at: int, direction: int, turns: int, farthest: int) -> Iterator[int]:
         """The positions of the messages before or after one, as far as they are near."""
-        rows, away, place = self.rows, 0, at + direction
-        before = rows[at]
-        conversation, number = self._keys[at]
-        while 0 <= place < len(rows) and rows[place].conversation_id == conversation:
-            row = rows[place]
-            if abs(row.message_no - number) > farthest:
+        keys, away, place = self._keys, 0, at + direction
+        conversation, first = keys[at]
+        before = at
+        while 0 <= place < len(keys) and keys[place][0] == conversation:
+            number = keys[place][1]
+            if abs(number - first) > farthest:
                 return
-            apart = abs(row.message_no - before.message_no)
+            apart = abs(number - keys[before][1])
             if (
                 apart != 1
-                or row.message.role != before.message.role
-                or row.message.name != before.message.name
+                or self._rows[place].author != self._rows[before].author
                 or not self._found[place]
             ):
                 away += apart
                 if away > turns:
                     return
             yield place
-            place, before = place + direction, row
+            place, before = place + direction, place
 
     def facts_about(self, query: ItemQuery, keys: Iterable[MessageKey]) -> dict[MessageKey, Facts]:
         """See `neighbours.facts_about`."""
@@ -255,58 +266,3 @@ class CachedMessages(_CachedPassages):
             facts[key] = Facts(nearest, each.lexical_nos)
             first = end
         return facts
-
-    def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
-        keys = self._keys
-        rows = [self.rows[place] for place in places]
-        cosines = self.vectors.cosines(places, query.vector)
-        scores = query.bm25.of_each([row.lexical_no for row in rows])
-        return [
-            Candidate(
-                "message",
-                keys[place],
-                min(row.message.said_at, row.accepted_at),
-                row.accepted_at,
-                row.conversation_id,
-                score,
-                cosine,
-                row.message.name,
-                row.message.role,
-            )
-            for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
-        ]
-
-
-class CachedSummaries(_CachedPassages):
-    """The summaries of a user in one state of the database, as a search compares them.
-
-    Args:
-        rows: The summaries, in the order of their keys.
-        vectors: Their vectors.
-    """
-
-    def __init__(self, rows: Sequence[SummaryRow], vectors: CachedVectors) -> None:
-        super().__init__(rows, microseconds([row.happened_at for row in rows]), vectors)
-
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        return self.vectors.size + _BYTES_OF_A_SUMMARY * len(self.rows)
-
-    def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
-        cosines = self.vectors.cosines(places, query.vector)
-        scores = query.bm25.of_each([self.rows[place].lexical_no for place in places])
-        return [
-            Candidate(
-                "summary",
-                row.conversation_id,
-                row.happened_at,
-                row.created_at,
-                row.conversation_id,
-                score,
-                cosine,
-            )
-            for row, cosine, score in zip(
-                (self.rows[place] for place in places), cosines, scores, strict=True
-            )
-        ]

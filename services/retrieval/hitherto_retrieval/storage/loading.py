@@ -12,9 +12,8 @@ from hitherto_retrieval.storage import conversations, passages, people
 from hitherto_retrieval.storage.cached_memories import CachedMemories, MemoryRow
 from hitherto_retrieval.storage.cached_passages import (
     CachedMessages,
-    CachedSummaries,
-    MessageRow,
-    SummaryRow,
+    CachedPassages,
+    PassageRow,
 )
 from hitherto_retrieval.storage.cached_vectors import CachedVectors
 from hitherto_retrieval.storage.memories import whole_memories
@@ -35,6 +34,8 @@ _LEAST_ROOM, _MOST_ROOM, _SHARE_OF_ROOM = 16 * 1024, 128 * 1024, 8
 _BYTES_OF_AN_ENTITY = 2_000
 _BYTES_OF_A_SUMMARY = 3_000
 """Approximate bytes of a summary besides its text."""
+_BYTES_OF_A_CANDIDATE = 500
+"""What a search compares of a summary, besides its vector."""
 _BYTES_OF_A_BYTE = 7
 """As in `cached_memories`."""
 _READ_AT_ONCE = 250
@@ -164,12 +165,7 @@ LIMIT %(limit)s
 
 
 class Loading:
-    """A snapshot being loaded.
-
-    Args:
-        scope: The user.
-        model: The active model, with its dimensions.
-    """
+    """A snapshot being loaded."""
 
     def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
         self._model, self._dimensions = model, model[1]
@@ -253,8 +249,13 @@ class Loading:
         state, now = self.state, self.state.at.timestamp()
         memories = self._cached_memories()
         messages = self._cached_messages(memories)
-        summaries = CachedSummaries(
-            [SummaryRow(*row[:-1]) for row in self._summaries], self._vectors(self._summaries, -1)
+        summaries = CachedPassages(
+            [
+                PassageRow(("summary", of, happened_at, created_at, of), lexical_no, happened_at)
+                for of, lexical_no, happened_at, created_at, _ in self._summaries
+            ],
+            self._vectors(self._summaries, -1),
+            _BYTES_OF_A_CANDIDATE,
         )
         entities, profile = self._entities.answer, self._profile.answer
         recent, preferences = self._conversations.answer, self._preferences.answer
@@ -313,20 +314,24 @@ class Loading:
         """The messages, of which some memories were made; None if there are too many."""
         if self._messages is None:
             return None
-        rows = [
-            MessageRow(*(*row[:4], Message(*(row[0], *row[4:12], None, {})), row[12]))
+        messages = [
+            (Message(*(row[0], *row[4:12], None, {})), row[1], row[2], row[3])
             for row in self._messages
         ]
-        numbers = {(row.conversation_id, row.message.message_id): row.message_no for row in rows}
+        numbers = {(each.conversation_id, each.message_id): no for each, no, _, _ in messages}
         caveats = MessageFlags.of(
             [
                 (conversation_id, numbers[conversation_id, message_id], *caveat)
                 for conversation_id, message_id, *caveat in self._caveats.answer
                 if (conversation_id, message_id) in numbers
             ]
-        ).with_replies(((row.conversation_id, row.message_no), row.message.role) for row in rows)
+        ).with_replies(((each.conversation_id, no), each.role) for each, no, _, _ in messages)
         return CachedMessages(
-            rows, self._vectors(self._messages, -1), caveats=caveats, memories=memories
+            messages,
+            sum(row[12] for row in self._messages),
+            self._vectors(self._messages, -1),
+            caveats=caveats,
+            memories=memories,
         )
 
     def _vectors(self, rows: Rows, column: int, *, by_item: bool = False) -> CachedVectors:

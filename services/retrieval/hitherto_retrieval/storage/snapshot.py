@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hitherto_retrieval.storage import passages
 from hitherto_retrieval.storage.cached_memories import CachedMemories
-from hitherto_retrieval.storage.cached_passages import CachedMessages, CachedSummaries
+from hitherto_retrieval.storage.cached_passages import CachedMessages, CachedPassages
 from hitherto_shared.models import Entity, Preference, Profile, Summary
 from hitherto_shared.text.bm25 import Statistics
 
@@ -83,7 +83,7 @@ class Snapshot:
     until: datetime | None
     memories: CachedMemories
     messages: CachedMessages | None
-    summaries: CachedSummaries
+    summaries: CachedPassages
     profile: Profile | None
     own_name: str
     preferences: list[Preference]
