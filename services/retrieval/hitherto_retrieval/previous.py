@@ -40,12 +40,6 @@ async def read_previous(
     The score of each is the relevance that was stored with it. Ids that the user does not have, or
     no longer has, are left out, and so are messages whose memory is quarantined or forgotten. An id
     that was named twice appears once.
-
-    Args:
-        connection: Connection to read from.
-        scope: The user.
-        conversation_id: The conversation of the answer.
-        named: The result of `named_by` for that answer.
     """
     if not named:
         return []

@@ -33,12 +33,7 @@ class ContextRequest:
     line_dates: bool | None = None
 
     def key(self, zone: ZoneInfo, memories: Sequence[Memory]) -> Hashable:
-        """What a context without a question depends on besides the day and the user's snapshot.
-
-        Args:
-            zone: The user's time zone.
-            memories: The top list.
-        """
+        """What a context without a question depends on besides the day and the user's snapshot."""
         template: str | bytes = self.template
         if self.custom_template:
             # Its digest is as good as the text, which may be long.

@@ -58,16 +58,7 @@ class _Printed(NamedTuple):
 
 
 class AnsweringLines(Section):
-    """The section of what answers a question.
-
-    Args:
-        found: The candidates.
-        lines: Formats them.
-        heading: The line above all of them.
-        further: The line between the first and the others.
-        tag: What precedes a memory.
-        context: Of what it is.
-    """
+    """The section of what answers a question."""
 
     __slots__ = (
         "_days",

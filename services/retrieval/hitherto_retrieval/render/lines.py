@@ -136,12 +136,7 @@ class Lines:
         )
 
     def found(self, item: RelevantItem, tag: Callable[[Memory], str]) -> Entry:
-        """The line of an answer to a question; of a message the words under its conversation.
-
-        Args:
-            item: The answer.
-            tag: What precedes a memory.
-        """
+        """The line of an answer to a question; of a message the words under its conversation."""
         if item.memory is not None:
             return self.memory(item.memory, tag(item.memory), item.instead)
         if not item.role:

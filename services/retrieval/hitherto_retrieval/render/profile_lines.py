@@ -128,11 +128,7 @@ def _all_lines(profile: Profile, learnt: Sequence[Preference]) -> list[ProfileLi
 
 
 class _Origins:
-    """When the values of a profile were said, and which memories they rest on.
-
-    Args:
-        sources: See `Profile`.
-    """
+    """When the values of a profile were said, and which memories they rest on."""
 
     def __init__(self, sources: Mapping[str, Mapping[str, Any]]) -> None:
         self._said_at: dict[_Path, datetime] = {}

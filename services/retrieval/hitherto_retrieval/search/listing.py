@@ -25,14 +25,7 @@ _MORE = 4
 async def list_items(
     connection: Connection, scope: Scope, question: Question, opener: Opener | None
 ) -> SearchOutcome:
-    """Memories by importance, then recency of use; then kinds without importance, newest first.
-
-    Args:
-        connection: Connection to read from.
-        scope: The user.
-        question: What is listed, and how much of it.
-        opener: Opens sealed items; None if the user can have none.
-    """
+    """Memories by importance, then recency of use; then kinds without importance, newest first."""
     read = question.limit
     while True:
         found, more = await _first(connection, scope, question, opener, read)

@@ -18,13 +18,7 @@ _MAX_CHARACTERS = 16
 
 
 class LoneCharacters:
-    """The single characters of one question: the index holds "猫" as "黒猫" and "猫が".
-
-    Args:
-        scope: The user.
-        terms: The terms of the question.
-        corpora: The indexes searched besides that of memories.
-    """
+    """The single characters of one question: the index holds "猫" as "黒猫" and "猫が"."""
 
     def __init__(self, scope: Scope, terms: Sequence[str], corpora: Sequence[Corpus]) -> None:
         self._characters = lone_characters(terms)[:_MAX_CHARACTERS]

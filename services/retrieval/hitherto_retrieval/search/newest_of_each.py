@@ -17,11 +17,6 @@ def with_each_kind(
     """The items in their order, those first that `limit` leaves if each kind has its share.
 
     The newest `limit // kinds` of each kind, and two at least, come before more of another kind.
-
-    Args:
-        ranked: The items, best first.
-        kinds: The kinds that were asked for.
-        limit: How many are returned.
     """
     share = max(_LEAST, limit // max(1, len(kinds)))
     taken = Counter[Kind]()

@@ -227,14 +227,7 @@ class QueryEmbedder:
 
 
 class QueryEmbedders:
-    """A `QueryEmbedder` for the active model, which every search names.
-
-    Args:
-        embedders: The models that this process can call.
-        cache_size: See `QueryEmbedder`.
-        call_seconds: See `QueryEmbedder`.
-        paid: See `QueryEmbedder`.
-    """
+    """A `QueryEmbedder` for the active model, which every search names."""
 
     def __init__(
         self,

@@ -14,15 +14,7 @@ _ANSWER_SECONDS = 0.05
 
 
 class QuestionVector:
-    """The question on its way to the model.
-
-    Args:
-        queries: Embeds it.
-        question: The question.
-        tenant_id: Who pays.
-        deadline: When the answer must be there, in the loop's time.
-        seconds: Longest wait for the vector.
-    """
+    """The question on its way to the model."""
 
     def __init__(
         self,

@@ -23,13 +23,6 @@ class RelatedConversations:
     """Selects the best past conversations.
 
     Those that are not results are read along with the results.
-
-    Args:
-        reads: Reads them.
-        ranked: All scored candidates, best first.
-        best: The results to read.
-        question: The search.
-        limit: Maximum number of conversations.
     """
 
     def __init__(

@@ -33,10 +33,6 @@ _CAPPED = "only the newest that are sealed were compared"
 class SealedLeg:
     """The sealed items of one question; it does nothing until `begin` turns it on.
 
-    Args:
-        opener: Opens them.
-        question: The parameters of the search.
-
     Attributes:
         opener: The same for lists; None if the user can have no sealed items.
     """
@@ -55,13 +51,7 @@ class SealedLeg:
     def beside(
         self, corpora: Sequence[Corpus], index: Callable[[Kind], TermIndex], words: Sequence[str]
     ) -> list[Corpus]:
-        """The corpora, each with its sealed items.
-
-        Args:
-            corpora: What is searched.
-            index: What the index of a kind holds of the question's words.
-            words: These words, as rankings count them.
-        """
+        """The corpora, each with its sealed items."""
         if self.opener is None:
             return list(corpora)
         return [self._beside(corpus, index(corpus.kind), words) for corpus in corpora]
@@ -139,13 +129,6 @@ async def for_a_list(
 
     Without a key it shows none, and its count includes only what it shows. Tags and metadata are
     matched in the opened items.
-
-    Args:
-        scope: The user.
-        filters: Which memories count.
-        moment: Another time to list.
-        opener: Opens them.
-        ask: Runs a statement.
     """
     has_key = await opener.fetch() is not None
     if has_key and not filters.tags and not filters.metadata:

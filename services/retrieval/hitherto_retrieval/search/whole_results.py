@@ -29,15 +29,7 @@ async def read_results(
     *,
     also: Sequence[Statement[Any]] = (),
 ) -> list[Hit]:
-    """The items behind `best`, in the same order, without items deleted in the meantime.
-
-    Args:
-        asking: Runs statements.
-        reads: Reads the items.
-        best: The results.
-        question: What was asked for: how much around the items, and what is hidden.
-        also: Further statements for the same round trip.
-    """
+    """The items behind `best`, in the same order, without items deleted in the meantime."""
     excerpt = question.excerpt
     sources = None
     if excerpt:

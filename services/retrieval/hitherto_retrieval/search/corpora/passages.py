@@ -21,13 +21,7 @@ _LIFTED = 20
 
 
 class TextCorpus:
-    """The passages of a kind: messages, summaries or chunks of documents.
-
-    Args:
-        kind: The kind.
-        filters: Which of them count.
-        reads: Finds them.
-    """
+    """The passages of a kind: messages, summaries or chunks of documents."""
 
     def __init__(self, kind: Kind, filters: PassageFilters, reads: UserReads) -> None:
         self.kind = kind
@@ -127,11 +121,6 @@ class DocumentCorpus(TextCorpus):
 
     If the question names a kind of content, the most recent documents come from its sources only;
     the others can still be found by their content.
-
-    Args:
-        filters: Which documents count.
-        reads: Finds their chunks.
-        sources: The sources of the kind of content that the question names, if it names one.
     """
 
     def __init__(

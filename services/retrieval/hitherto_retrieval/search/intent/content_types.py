@@ -51,11 +51,7 @@ _MAX_WORD = 64
 
 
 class ContentTypes:
-    """Maps words for kinds of content to the sources that hold them.
-
-    Args:
-        words: Sources by word.
-    """
+    """Maps words for kinds of content to the sources that hold them."""
 
     def __init__(self, words: Mapping[str, Iterable[str]] = SHIPPED) -> None:
         own = {spelt(word): frozenset(sources) for word, sources in words.items()}

@@ -35,9 +35,6 @@ def near_pairs(speakers: Mapping[int, Speaker]) -> list[tuple[int, int, int]]:
     Messages of the same turn are 0 turns apart. Only messages within `FARTHEST` numbers count, so
     that a conversation of one speaker is not one neighbourhood. A number without a known message
     counts as a turn of another speaker.
-
-    Args:
-        speakers: The known messages of a conversation.
     """
     found = []
     # The last known messages, the latest first, with the turns that had passed by then.
