@@ -1,17 +1,12 @@
 """Snapshots of returning users in this process, each of one state, identified by its revision.
 
-A read fetches the user's revision from the database, along with the postings of its question's
-words and the usage of the user's memories. If the snapshot has that revision, its contents need not
-be read again. A snapshot is thus as fresh as any read: it shows neither more nor less than the
-database would, whichever server answers and whatever it has replayed. Revisions grow by random
-steps, so that no two states of a user share one, not even those of a lost primary and of the server
-that took over.
+A read fetches the user's revision from the database. If the snapshot has that revision, its
+contents need not be read again: it shows neither more nor less than the database would, whichever
+server answers and whatever it has replayed. Revisions grow by random steps, so that no two states
+of a user share one, not even those of a lost primary and of the server that took over.
 
-A snapshot is loaded in the background when a second read finds a revision unchanged, and dropped
-when a read or the sweep finds another one. There is none of users who have ever decided on
-encryption, or who have too much data. The most recently used stay within the limit in bytes. In
-full memory, a user is loaded only in place of one who has been away for a while, and only now and
-then: else each of more users than there is room for would push out the next.
+In full memory, a user is loaded only in place of one who has been away for a while, and only now
+and then: else each of more users than there is room for would push out the next.
 """
 
 from __future__ import annotations

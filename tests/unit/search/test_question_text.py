@@ -231,7 +231,7 @@ WORDS = RecencyWords()
 
 
 def asks(question: str, words: RecencyWords = WORDS) -> bool:
-    return words.asked_for(readable(question), find_window(question, NOW))
+    return bool(words.found_in(readable(question), find_window(question, NOW)))
 
 
 def test_d5_questions_for_the_most_recent_items() -> None:

@@ -51,10 +51,10 @@ async def _first(
     keys: list[tuple[Kind, Key]] = []
     if listed is not None:
         keys.extend(("memory", memory_id) for memory_id in listed.answer.ids)
-    others = [item for page in pages for item in page.answer.items]
-    others.sort(key=lambda item: item.happened_at, reverse=True)
-    keys.extend((item.kind, item.key) for item in others)
-    total = sum(page.answer.total for page in (listed, *pages) if page is not None)
+    others = [item for page in pages for item in page.answer[0]]
+    others.sort(key=lambda item: item[0], reverse=True)
+    keys.extend((kind, key) for _, kind, key in others)
+    total = sum(page.answer[1] for page in pages) + (0 if listed is None else listed.answer.total)
     if question.min_score is not None and question.min_score > 0:
         return SearchOutcome(scored=total), False
     keys = keys[:read]

@@ -6,6 +6,7 @@ What is found is what `filtered_candidates.find` finds in the same state of the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -141,9 +142,11 @@ class CachedMemories:
         for place, row in enumerate(rows):
             for entity_id in row.entity_ids:
                 self._mentioning.setdefault(entity_id, []).append(place)
+        # With and without those in doubt.
+        self._orders = {True: self._ordered(self._current), False: self._ordered(self._certain)}
         ends = [m.expires_at for m in self._memories if m.expires_at and m.expires_at > at]
         # Only the newest have places as such in a list.
-        newest = {*self._orders[0][:FRESH_PLACES], *self._orders_of_certain[0][:FRESH_PLACES]}
+        newest = {place for by_age, _ in self._orders.values() for place in by_age[:FRESH_PLACES]}
         ends += [end for n in newest if (end := self._memories[n].created_at + FRESH) > at]
         self.until = min(ends, default=None)
         self._usage: tuple[bytes, Mapping[bytes, int]] = (b"", {})
@@ -219,7 +222,7 @@ class CachedMemories:
 
     def _competing(self, limit: int, fresh: int, doubtful: bool) -> tuple[list[int], list[int]]:
         """The places of those of a list that are in it as new, and of those that may be."""
-        by_age, by_importance = self._orders if doubtful else self._orders_of_certain
+        by_age, by_importance = self._orders[doubtful]
         memories = self._memories
         listed = [place for place in by_age[:fresh] if self._fresh[place]]
         wanted, others = limit - len(listed), list[int]()
@@ -243,8 +246,7 @@ class CachedMemories:
         given = (limit, fresh, newest_first, doubtful)
         if self._last_told[0] != given:
             if newest_first:
-                by_age, _ = self._orders if doubtful else self._orders_of_certain
-                places = by_age[:limit]
+                places = self._orders[doubtful][0][:limit]
             else:
                 new, others = self._competing(limit, fresh, doubtful)
                 places = new + others
@@ -255,20 +257,11 @@ class CachedMemories:
 
     def newest(self, usage: bytes, *, limit: int, doubtful: bool = True) -> list[Memory]:
         """As `memories.newest`."""
-        by_age, _ = self._orders if doubtful else self._orders_of_certain
-        return self._used(by_age[:limit], usage)
+        return self._used(self._orders[doubtful][0][:limit], usage)
 
-    @cached_property
-    def _orders(self) -> tuple[list[int], list[int]]:
-        """The places of what has not expired, the newest first, and the most important first."""
-        return self._ordered(np.flatnonzero(self._current))
-
-    @cached_property
-    def _orders_of_certain(self) -> tuple[list[int], list[int]]:
-        """The same of those that are not in doubt."""
-        return self._ordered(np.flatnonzero(self._certain))
-
-    def _ordered(self, places: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+    def _ordered(self, allowed: Mask) -> tuple[list[int], list[int]]:
+        """The places of those allowed, the newest first, and the most important first."""
+        places = np.flatnonzero(allowed)
         oldest_first = places[np.argsort(self._created[places], kind="stable")]
         by_importance = places[np.argsort(-self._importance[places])]
         return oldest_first[::-1].tolist(), by_importance.tolist()
@@ -355,13 +348,11 @@ class CachedMemories:
         all_numbers = len(numbers) == len(sought.bm25)
         return (found, worded) if all_numbers or len(worded) == sought.wanted else None
 
-    def _mentioned(self, entity_ids: Sequence[UUID]) -> dict[int, int]:
+    def _mentioned(self, entity_ids: Sequence[UUID]) -> Counter[int]:
         """How many of the entities each memory mentions, for memories that mention any."""
-        counts: dict[int, int] = {}
-        for entity_id in set(entity_ids):
-            for place in self._mentioning.get(entity_id, ()):
-                counts[place] = counts.get(place, 0) + 1
-        return counts
+        return Counter(
+            place for each in set(entity_ids) for place in self._mentioning.get(each, ())
+        )
 
     @staticmethod
     def _naming(allowed: Mask, entities: Mapping[int, int], wanted: int) -> list[int]:

@@ -17,22 +17,11 @@ from numpy.typing import NDArray
 
 _LANES = 8
 """How many products pgvector adds side by side."""
-_TURNED_AT_ONCE = 16
-"""How many rows become columns at a time; of more, the parts would not stay in the cache."""
-_COMPARED_AT_ONCE = 64
-"""As above, of rows that are only read."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 Vectors = NDArray[np.float32]
 Signs = NDArray[np.uint64]
-
-_NUMBERS = (
-    np.arange(1 << 16, dtype=">u2")
-    .view(">f2")
-    .astype(np.float32)[np.arange(1 << 16, dtype=">u2").view(np.uint16).argsort()]
-)
-"""What each two bytes mean, by the number that they are to this processor: twice as quick."""
 
 
 class _Compared(NamedTuple):
@@ -58,17 +47,12 @@ class CachedVectors:
     ) -> None:
         self.has = np.asarray([each is not None for each in sent], dtype=bool)
         # Two bytes for the dimensions and two that are not used come first.
-        halves = np.frombuffer(b"".join(each for each in sent if each is not None), np.uint16)
-        rows = halves.reshape(-1, 2 + dimensions)[:, 2:]
-        turned = np.empty((dimensions, len(rows)), dtype=np.uint16)
-        for first in range(0, len(rows), _TURNED_AT_ONCE):
-            turned[:, first : first + _TURNED_AT_ONCE] = rows[first : first + _TURNED_AT_ONCE].T
-        columns = _NUMBERS.take(turned)
-        if not self.has.all():
-            known, columns = columns, np.zeros((dimensions, len(sent)), dtype=np.float32)
-            columns[:, self.has] = known
+        halves = np.frombuffer(b"".join(each for each in sent if each is not None), ">f2")
         # A row for each dimension, so that the sums of all items grow side by side.
-        self._columns: Vectors = np.asfortranarray(columns) if by_item else columns
+        self._columns: Vectors = np.zeros(
+            (dimensions, len(sent)), dtype=np.float32, order="F" if by_item else "C"
+        )
+        self._columns[:, self.has] = halves.reshape(-1, 2 + dimensions)[:, 2:].T
         self._by_item = by_item
         # With the last question: the steps of a search ask one after the other.
         self._compared: _Compared | None = None
@@ -141,9 +125,8 @@ class CachedVectors:
     ) -> NDArray[np.int64]:
         """Those that may be among the nearest, by sums in any order, which are quicker."""
         compared, items = as_kept(vector), self._columns.T
-        starts = range(0, len(these), _COMPARED_AT_ONCE)
-        parts = (these[start : start + _COMPARED_AT_ONCE] for start in starts)
-        about = np.concatenate([np.einsum("nd,d->n", items[part], compared) for part in parts])
+        rows = items if len(these) == len(items) else items[these]
+        about = np.einsum("nd,d->n", rows, compared)
         # Two sums with a unit vector differ by less than this, whatever their order.
         error = 2 * len(compared) * np.finfo(np.float32).eps * np.linalg.norm(compared)
         found: NDArray[np.int64] = these[about >= np.partition(about, -wanted)[-wanted] - error]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from hitherto_retrieval.storage.candidate import MessageKey
+from hitherto_retrieval.storage.candidate import MessageKey, columns_of
 from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Message, Scope
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -64,7 +63,7 @@ def by_keys(scope: Scope, keys: Sequence[MessageKey]) -> Statement[dict[MessageK
     """Messages in the order of their keys; keys that do not belong to the user are left out."""
     return Statement(
         _BY_KEYS,
-        scope.bind(**_columns(keys)),
+        scope.bind(**columns_of(keys)),
         lambda rows: {(row[1], row[0]): Message(*row[1:]) for row in rows},
     )
 
@@ -98,13 +97,8 @@ def around(
 
     return Statement(
         _AROUND,
-        scope.bind(**_columns(keys), excerpt=excerpt, said_before=said_before, stored_by=stored_by),
+        scope.bind(
+            **columns_of(keys), excerpt=excerpt, said_before=said_before, stored_by=stored_by
+        ),
         read,
     )
-
-
-def _columns(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:
-    return {
-        "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
-        "message_nos": Integers(message_no for _, message_no in keys),
-    }

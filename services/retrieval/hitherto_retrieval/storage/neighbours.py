@@ -12,10 +12,10 @@ from typing import Self
 from uuid import UUID
 
 from hitherto_retrieval.storage import message_candidates
-from hitherto_retrieval.storage.candidate import Candidate, MessageKey
+from hitherto_retrieval.storage.candidate import Candidate, MessageKey, columns_of
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.database.arrays import Integers, Texts, Uuids
+from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Scope
 
 # Distances are counted in turns, as the rankings count them: 0 between adjacent messages of one
@@ -272,7 +272,7 @@ def around(
     """
     return Statement(
         _AROUND,
-        {**query.parameters(), **_columns(keys), "turns": turns, "farthest": farthest},
+        {**query.parameters(), **columns_of(keys), "turns": turns, "farthest": farthest},
         lambda rows: message_candidates.candidates(rows, query.bm25),
     )
 
@@ -296,7 +296,7 @@ def facts_about(query: ItemQuery, keys: Sequence[MessageKey]) -> Statement[dict[
     """What was learnt from each message; messages without memories are left out."""
     return Statement(
         _FACTS,
-        {**query.parameters(), **_columns(keys)},
+        {**query.parameters(), **columns_of(keys)},
         lambda rows: {(row[0], row[1]): Facts(row[2], row[3]) for row in rows},
     )
 
@@ -314,7 +314,7 @@ def caveats(scope: Scope, keys: Sequence[MessageKey]) -> Statement[MessageFlags]
     """What a prompt must know of these messages."""
     return Statement(
         _CAVEATS,
-        {**scope.parameters, **_columns(keys), "exchange": EXCHANGE},
+        {**scope.parameters, **columns_of(keys), "exchange": EXCHANGE},
         MessageFlags.of,
     )
 
@@ -323,13 +323,6 @@ def answered(scope: Scope, keys: Sequence[MessageKey]) -> Statement[Mapping[Mess
     """The number of the user's last message before each message, which a reply answers."""
     return Statement(
         _ANSWERED,
-        {**scope.parameters, **_columns(keys), "exchange": EXCHANGE},
+        {**scope.parameters, **columns_of(keys), "exchange": EXCHANGE},
         lambda rows: {(row[0], row[1]): row[2] for row in rows},
     )
-
-
-def _columns(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:
-    return {
-        "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
-        "message_nos": Integers(message_no for _, message_no in keys),
-    }

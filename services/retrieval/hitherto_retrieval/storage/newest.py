@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from hitherto_retrieval.storage.candidate import Key, Kind
@@ -39,34 +37,21 @@ LIMIT %(limit)s
 _OF_KIND = {"message": _MESSAGES, "summary": _SUMMARIES, "document": _DOCUMENTS}
 
 
-@dataclass(frozen=True, slots=True)
-class ListedItem:
-    """The key of an item to read whole, and when it happened."""
-
-    kind: Kind
-    key: Key
-    happened_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class NewestItems:
-    """The newest items of one kind, and the total number."""
-
-    items: Sequence[ListedItem]
-    total: int
+Listed = tuple[datetime, Kind, Key]
+"""When an item happened, its kind and its key."""
 
 
 def page(
     scope: Scope, kind: Kind, filters: PassageFilters, *, limit: int
-) -> Statement[NewestItems]:
-    """The newest messages, summaries or documents that pass `filters`."""
+) -> Statement[tuple[list[Listed], int]]:
+    """The newest messages, summaries or documents that pass `filters`, and their total number."""
 
-    def read(rows: Rows) -> NewestItems:
-        items = [
-            ListedItem(kind, tuple(key) if len(key) > 1 else key[0], happened_at)
+    def read(rows: Rows) -> tuple[list[Listed], int]:
+        found: list[Listed] = [
+            (happened_at, kind, tuple(key) if len(key) > 1 else key[0])
             for happened_at, _, *key in rows
         ]
-        return NewestItems(items, rows[0][1] if rows else 0)
+        return found, rows[0][1] if rows else 0
 
     return Statement(
         _OF_KIND[kind],

@@ -174,10 +174,6 @@ class RecencyWords:
             raise ValueError(f"there may be at most {_MAX_WORDS} words, these are {len(words)}")
         return cls(words)
 
-    def asked_for(self, text: str, window: Window | None = None) -> bool:
-        """Whether a question asks for the most recent items; see `found_in`."""
-        return bool(self.found_in(text, window))
-
     def found_in(self, text: str, window: Window | None = None) -> list[tuple[int, int]]:
         """The spans in which a question asks for the most recent items, as start and end positions.
 
