@@ -163,13 +163,12 @@ class Readers:
             return self._primary.database
         return _PrimaryFirst(self._primary, self._replica)
 
-    async def choose(self, token: str, tenant_id: str, *, timeout: float) -> Reads:
-        """The database for a call that carries `token`, or none; each read has its own time limit.
+    def choose(self, token: str, tenant_id: str) -> Reads:
+        """The database for a call that carries `token`, or none.
 
         Raises:
             InvalidRequest: The token belongs to another deployment or tenant.
         """
-        del timeout
         position = self._tokens.open(token, tenant_id) if token else None
         if self._replica is None:
             return self._primary.database

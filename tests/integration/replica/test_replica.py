@@ -178,7 +178,7 @@ async def test_a_standby_of_the_old_primary_is_bypassed_until_it_follows_the_new
     readers = Readers(new, replica, ConsistencyTokens(b"s" * 32))
 
     async def replica_answers() -> bool:
-        reads = await readers.choose("", "a", timeout=PATIENCE)
+        reads = readers.choose("", "a")
         return await reads.run(in_recovery, timeout=PATIENCE, repeatable=True)
 
     async def primary_answers() -> bool:
@@ -316,7 +316,7 @@ async def test_lag_is_measured_and_what_is_about_to_be_replayed_is_waited_for(
         with servers.administrator() as connection:
             connection.execute("CREATE TABLE public.noise AS SELECT generate_series(1, 1000)")
         position = await primary.run(current_position, timeout=PATIENCE)
-        reads = await readers.choose(tokens.make(position, "a"), "a", timeout=PATIENCE)
+        reads = readers.choose(tokens.make(position, "a"), "a")
         assert await reads.run(in_recovery, timeout=PATIENCE, repeatable=True) is False
         servers.stop_primary()
         waiting = asyncio.ensure_future(reads.run(in_recovery, timeout=PATIENCE, repeatable=True))

@@ -49,9 +49,7 @@ class PeopleCalls(ReadCalls):
         checks.done()
         seconds = seconds_left(context)
         deadline = asyncio.get_running_loop().time() + seconds
-        database = await self._readers.choose(
-            request.consistency_token, principal.tenant_id, timeout=seconds
-        )
+        database = self._readers.choose(request.consistency_token, principal.tenant_id)
         profiles = people.profile_page(
             principal.tenant_id,
             listed=principal.names,

@@ -102,9 +102,7 @@ class ReadCalls:
         scope = principal.scope(checks.user_id)
         seconds = seconds_left(context)
         deadline = asyncio.get_running_loop().time() + seconds
-        database = await self._readers.choose(
-            request.consistency_token, principal.tenant_id, timeout=seconds
-        )
+        database = self._readers.choose(request.consistency_token, principal.tenant_id)
         await self._audit.note([checks.user_id], timeout=seconds)
         return ReadContext(scope, database, deadline, Opener(self._keys, scope, deadline=deadline))
 
