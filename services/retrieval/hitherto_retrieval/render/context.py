@@ -21,7 +21,6 @@ class RelevantItem:
     Attributes:
         source: The word in brackets (`gmail`, `message`).
         title: Its title; for a message, the speaker.
-        text: Its text.
         summary: If set, shown instead of the beginning of `text`.
         memory: The memory, if it is one.
         summary_of: The summary, if it is one.

@@ -74,7 +74,6 @@ class Lines:
     """Formats the lines of one context.
 
     Attributes:
-        context: The context.
         annotate: Whether memories come with origin, date and id.
         summaries: Known summaries of conversations, for their titles.
         opened: Conversations of whose first words, their only title, a message is printed.

@@ -48,8 +48,6 @@ class ProfileLine:
     """One line: a fixed label, a cleaned value, and what is known of where it comes from.
 
     Attributes:
-        label: What it is.
-        value: Its value.
         said_at: When it was last said.
         memory_ids: The memories that it rests on.
     """

@@ -98,8 +98,6 @@ class Hit:
     """One result with its score.
 
     Attributes:
-        item: The item.
-        score: Its score.
         ranked: How it was ranked; None in a list without a question.
         excerpt: The messages around its sources, in the order in which they were said.
         unscored: The components of an item that was not ranked.

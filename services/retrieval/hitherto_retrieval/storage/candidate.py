@@ -32,7 +32,6 @@ class Candidate:
     """A candidate for the results.
 
     Attributes:
-        kind: The kind of item.
         key: Its key within the kind.
         happened_at: Event time: since when a memory holds, when a message was said, when a
             conversation was last active, when a document was created at its source.

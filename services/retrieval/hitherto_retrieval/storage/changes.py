@@ -55,7 +55,6 @@ class ReadChanges:
     """Some changes after a place.
 
     Attributes:
-        changes: In order.
         upto: The place up to which these are all.
         deleted: The last place whose change was deleted for its age.
         more: Whether there are further changes already.

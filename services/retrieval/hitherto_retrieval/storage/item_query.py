@@ -22,7 +22,6 @@ class ItemQuery:
     """A question to the items of one kind.
 
     Attributes:
-        scope: The user.
         bm25: Score of every item that contains a word of the question, by its number in the index
             of its kind.
         vector: The question as a unit vector of `model`; None searches by words only, and every

@@ -151,7 +151,6 @@ class QuickResult:
     """The result of a quick search.
 
     Attributes:
-        candidates: Each with all features.
         whole: Whether `filtered_candidates.find` could find nothing better, because no leg returned
             memories that are no longer current.
     """

@@ -68,10 +68,8 @@ class Snapshot:
     Attributes:
         state: Its revision, and the model of its vectors.
         until: The time, by the database's clock, from which on something of it has expired.
-        memories: The current memories.
         messages: The messages; None if there are too many.
         summaries: The summaries, as a search compares them.
-        profile: The profile, or None.
         own_name: The user's name, if the profile has it.
         preferences: The preferences inferred from behaviour, the most certain first.
         statistics: Statistics of the keyword indexes of passages.

@@ -57,9 +57,7 @@ class RankedCandidate:
     """A candidate with its score and the components of the score.
 
     Attributes:
-        candidate: The candidate.
         score: The sum of `parts`, on the scale.
-        names: Names of the components.
         parts: What each component adds, in the order of `names`.
         timely: Whether the item lies in or near the time that the question names.
         scale: The divisor of score and components.

@@ -56,7 +56,6 @@ class Relevance:
     """Tells the relevance of candidates for one question.
 
     Attributes:
-        intent: The question.
         model: The model that compared the vectors; empty if there are none.
         whole: By kind, the BM25 of a text of average length that has every word of the question.
     """
