@@ -76,11 +76,6 @@ class Opener:
         self.capped = False
 
     @property
-    def configured(self) -> bool:
-        """Whether keys are available at all in this installation."""
-        return self._keys.configured
-
-    @property
     def degraded(self) -> bool:
         """Whether a key that should open values did not."""
         return self.failure is not None and not isinstance(self.failure, EncryptionNotConfigured)

@@ -126,11 +126,6 @@ class QueryEmbedder:
         self._without = 0
         self._say_from = 0.0
 
-    @property
-    def model(self) -> tuple[str, int]:
-        """Name and dimensions of the model."""
-        return self._embedder.name, self._embedder.dimensions
-
     async def embed(self, query: str, *, timeout: float, tenant_id: str = "") -> QueryVector:
         """The vector of `query` within `timeout` seconds, or why there is none."""
         return await self.begin(query, timeout=timeout, tenant_id=tenant_id).result()
