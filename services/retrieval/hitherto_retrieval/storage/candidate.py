@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
-
-from hitherto_shared.database.arrays import Integers, Texts
 
 Kind = Literal["memory", "message", "summary", "document"]
 """A memory, a message, the summary of a conversation, a chunk of a document."""
@@ -77,14 +74,6 @@ class Candidate:
     def newness(self) -> datetime:
         """When it counts as new: nothing is newer than it was when it was stored."""
         return min(self.happened_at, self.created_at)
-
-
-def columns_of(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:
-    """The keys of messages as parameters of a statement."""
-    return {
-        "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
-        "message_nos": Integers(message_no for _, message_no in keys),
-    }
 
 
 def text_rank_of(ts_rank: float) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from hitherto_retrieval.storage.candidate import MessageKey, columns_of
+from hitherto_retrieval.storage.candidate import MessageKey
 from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Message, Scope
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -57,6 +58,14 @@ JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND (%(stored_by)s::timestamptz IS NULL OR m.accepted_at <= %(stored_by)s)
 ORDER BY k.place, m.message_no
 """
+
+
+def columns_of(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:
+    """The keys of messages as parameters of a statement."""
+    return {
+        "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
+        "message_nos": Integers(message_no for _, message_no in keys),
+    }
 
 
 def by_keys(scope: Scope, keys: Sequence[MessageKey]) -> Statement[dict[MessageKey, Message]]:

@@ -12,8 +12,9 @@ from typing import Self
 from uuid import UUID
 
 from hitherto_retrieval.storage import message_candidates
-from hitherto_retrieval.storage.candidate import Candidate, MessageKey, columns_of
+from hitherto_retrieval.storage.candidate import Candidate, MessageKey
 from hitherto_retrieval.storage.item_query import ItemQuery
+from hitherto_retrieval.storage.messages import columns_of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Scope
