@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -30,8 +30,8 @@ _LONGEST = 20
 """Maximum signs of a number that is computed."""
 _DATE = re.compile(r"(?<![\d-])(\d{4})-(\d{2})(?:-(\d{2}))?(?![\d-])")
 _DATE_BY_SIGNS = re.compile(
-    r"(?<![\d./-])(?:(\d{4})[年./](\d{1,2})(?:[月./](\d{1,2})(?!\d))?"
-    r"|(?:(\d{1,2})[./])?(\d{1,2})[./](\d{4})(?![\d./-]))"
+    r"(?<![\d./-])(?:(\d{4})[年./](\d{1,2})(?!\d)(?:[月./](\d{1,2})(?!\d))?"
+    r"|(?:(\d{1,2})[./])?(\d{1,2})[./](\d{4})(?![\d/-]|[.]\d))"
 )
 """A day or month as in 2026年3月15日, 15.03.2026, or 3/2026."""
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
@@ -54,11 +54,13 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     """
     text = _ascii(wording)
     known: set[str] = set()
-    dated: list[tuple[str, set[int]]] = []  # Years, and the numbers beside each.
+    dated: dict[str, set[tuple[int, ...]]] = {}
     for source in sources:
         said = _ascii(source)
-        for before, earlier, year, *after in _DATED.findall(said):
-            dated.append((year, {int(each) for each in (before, earlier, *after) if each}))
+        # Two wordings are compared as they stand: words for a month may be those of another one.
+        for first, second, year, *after in _DATED.findall(said) if days else ():
+            beside = tuple(int(each) for each in (first, second, *after) if each)
+            dated.setdefault(year, set()).add(beside)
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
         known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
@@ -156,9 +158,9 @@ def _is_written(signs: str, known: set[str]) -> bool:
 
 
 def _unsplit(grouped: str) -> str:
-    """The digits of a number in groups, empty if they are too few to be one number."""
+    """The digits of a number in groups; empty if they are few, or have a decimal point."""
     run = re.sub(r"\D", "", grouped)
-    return _plain(run) if len(run) >= _SPLIT_DIGITS else ""
+    return _plain(run) if len(run) >= _SPLIT_DIGITS and grouped.count(".") != 1 else ""
 
 
 def _is_known(grouped: str, known: set[str]) -> bool:
@@ -166,25 +168,37 @@ def _is_known(grouped: str, known: set[str]) -> bool:
 
 
 def _is_told(
-    found: re.Match[str], days: Sequence[date], dated: Iterable[tuple[str, set[int]]]
+    found: re.Match[str], days: Sequence[date], dated: Mapping[str, Collection[tuple[int, ...]]]
 ) -> bool:
     """Whether a day or month was said, or can be computed from a message.
 
     It lies near one of the messages; or its year and day stand side by side, with no other number
-    that could be a month: then words name the month, in any language ("March 15, 1990").
+    that could be a month: then words name the month, in any language ("March 15, 1990"). `dated`
+    has the numbers that stand beside each year. What is written as 3/2026 may be no month: one that
+    stands with another number is taken as it is.
     """
+    is_month = found.re is _DATE or "年" in found[0]
     for year, month, day in _readings(*found.groups()):
         try:
             meant = date(int(year), int(month), int(day or 1))
         except ValueError:
             continue
-        own = {int(day)} if day else set()
-        if any(abs(meant - said) <= _COMPUTED for said in days) or any(
-            each == year and own <= beside and not any(0 < other <= 12 for other in beside - own)
-            for each, beside in dated
-        ):
+        written = dated.get(year, ())
+        near = any(abs(meant - said) <= _COMPUTED for said in days)
+        if near and (day or is_month or not any(written)):
+            return True
+        if day and any(_has_only(int(day), beside) for beside in written):
             return True
     return False
+
+
+def _has_only(day: int, beside: Sequence[int]) -> bool:
+    """Whether a day stands there, and nothing else that could be a month."""
+    if day not in beside:
+        return False
+    others = list(beside)
+    others.remove(day)
+    return not any(0 < each <= 12 for each in others)
 
 
 def _readings(
