@@ -25,7 +25,8 @@ class UserSettings:
     time_zone: str
     """The IANA time zone of relative dates such as "tomorrow"."""
     redact_secrets: SecretHandling
-    """What happens to keys, tokens, passwords and card numbers before anything is stored."""
+    """What happens to keys, tokens, passwords and card numbers before anything is stored: `redact`,
+    `seal` (also keep the message, encrypted, for exports) or `off`."""
     erased: bool = False
     """True: everything was erased, and nothing is stored until `reinstate_user`."""
 

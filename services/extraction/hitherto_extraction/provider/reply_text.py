@@ -203,7 +203,9 @@ def _without_reasoning(text: str) -> str | None:
 def _in_prose(text: str, keys: Collection[str]) -> tuple[dict[str, Any], bool] | None:
     """The object in a text with other words; always wrapped. None if there is none.
 
-    Unusable if the text ends inside an object, or has several that differ.
+    Raises:
+        CutOffAnswer: The text ends inside an object.
+        UnusableAnswer: It has several objects that differ.
     """
     found: list[tuple[int, dict[str, Any]]] = []
     unfinished = False

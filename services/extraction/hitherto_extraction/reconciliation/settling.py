@@ -1,6 +1,8 @@
 """Decides which proposals of a reconciliation are carried out. Pure: rows in, decisions out.
 
 The rules are those of learning (docs/extraction.md); what somebody has undone is not done again.
+Nothing is joined whose numbers the kept words lack, that is sealed while the other is not, or that
+holds for longer than the kept memory.
 Above the limits of the job and the day, only endings are carried out, as many as there is room for,
 of which each has a new statement of its own; the next jobs go on with the others. Doubts have the
 limit of a job for themselves; above it none is cast.
