@@ -43,7 +43,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client shared/hi
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock lock-images demo tour run test faults chaos mutants lint lines unasync format eval bench \
+.PHONY: help install lock lock-images demo run test faults chaos mutants lint lines unasync format eval bench \
 	bench-extraction bench-retrieval bench-peers migrate check-citus metrics-docs compose-env version release clean
 
 help: ## List the targets
@@ -104,9 +104,6 @@ lock-images: install ## Write the hashes of what images install, of the versions
 
 demo: $(TO_RUN) ## Learn from sample conversations and show the result (TRANSCRIPTS=file.jsonl: from your own)
 	@$(BIN)/hitherto demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")
-
-tour: $(TO_RUN) ## The demo in full: every feature, on the same conversations
-	@$(BIN)/hitherto demo --tour
 
 run: $(TO_RUN) ## Run the database, both services and the console in this terminal (hitherto up)
 	@$(BIN)/hitherto up

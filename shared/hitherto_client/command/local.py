@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hitherto_client.command.options import Argument, Switch
+from hitherto_client.command.options import Argument
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.rpc import Command
 
@@ -56,9 +56,7 @@ def _down(_: argparse.Namespace, output: Output) -> int:
 
 
 def _demo(options: argparse.Namespace, _: Output) -> int:
-    code: int = _local("demo.telling").run_demo(
-        tour=options.tour, file=options.transcripts, data_dir=options.data_dir
-    )
+    code: int = _local("demo.telling").run_demo(file=options.transcripts, data_dir=options.data_dir)
     return code
 
 
@@ -73,7 +71,6 @@ COMMANDS = (
     Command(
         "demo",
         "Learn from sample conversations, and show the result.",
-        Switch("--tour", "the long form: every feature, in twelve sections"),
         Argument(
             "--transcripts",
             "your own conversations: JSON lines of transcripts, or plain `user: …` text",

@@ -35,34 +35,6 @@ class Running:
     extractor: str
     """`openai` or `offline`."""
     model: str
-    embedder: str
-    folder: Path
-    environment: Mapping[str, str]
-    lifeline: int
-
-    @contextlib.contextmanager
-    def another_reader(self, settings: Mapping[str, str]) -> Iterator[Hitherto]:
-        """A second retrieval service on the same data while the two run; leaving ends it.
-
-        Its `settings` come beside, or instead of, the environment of the others.
-        """
-        services: list[LocalProcess] = []
-        try:
-            environment = {**self.environment, **settings}
-            with signals_held():
-                services.append(
-                    _start(
-                        "retrieval", self.folder, environment, self.lifeline, "another retrieval"
-                    )
-                )
-            _await_ready(services[0])
-            writes = self.client.connection.target.extraction.address
-            with Hitherto(services[0].address, writes) as client:
-                yield client
-        except HithertoCallError as error:
-            raise ServiceFailed("\n".join([str(error), services[0].last_words()])) from error
-        finally:
-            _end(services, self.folder)
 
 
 @contextlib.contextmanager
@@ -86,10 +58,6 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
                 time.monotonic() - started,
                 str(writes.ready["extractor"]),
                 str(writes.ready["model"]),
-                str(writes.ready["embedder"]),
-                folder,
-                environment,
-                lifeline,
             )
         for service in services:
             if service.ended:
@@ -104,20 +72,17 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
         os.close(lifeline)
 
 
-def _start(
-    name: str, folder: Path, environment: Mapping[str, str], lifeline: int, called: str = ""
-) -> LocalProcess:
-    # Named after this process: two demos may share a folder.
-    called = called or name
+def _start(name: str, folder: Path, environment: Mapping[str, str], lifeline: int) -> LocalProcess:
     settings = {
         "HITHERTO_DATA_DIR": str(folder),
         f"HITHERTO_{name.upper()}_LISTEN": "127.0.0.1:0",
         "HITHERTO_LOG_FORMAT": "json",
     }
     return LocalProcess.start(
-        called,
+        name,
         f"hitherto_{name}",
-        folder / f"{called.replace(' ', '-')}-{os.getpid()}.log",
+        # Named after this process: two demos may share a folder.
+        folder / f"{name}-{os.getpid()}.log",
         {**environment, **settings},
         arguments=arguments(lifeline),
         keep=[lifeline],

@@ -26,10 +26,7 @@ def tell_in_one_screen(story: Story) -> None:
     memories = story.memories(USER)
     found = story.search(USER, QUESTION, limit=1)
     block = story.context(USER, QUESTION, max_tokens=_BUDGET).prompt_block
-    page.say(
-        f"{len(story.work.learnt)} conversations with {story.work.messages} messages, read in "
-        f"{story.work.seconds:.0f} s ({_by_whom(story)})."
-    )
+    _tell_what_was_read(story)
     page.chapter(QUESTION)
     for result in found:
         if result.memory is not None:
@@ -47,10 +44,16 @@ def tell_in_one_screen(story: Story) -> None:
     page.say("")
 
 
-def _by_whom(story: Story) -> str:
-    if story.running.extractor == "offline":
-        return "by rules; a model learns more: set OPENAI_API_KEY"
-    return f"by {story.running.model}, {story.work.cost:.4f} US dollars"
+def _tell_what_was_read(story: Story) -> None:
+    """How much was read, and by whom."""
+    running, work = story.running, story.work
+    by = f"by {running.model}, {work.cost:.4f} US dollars"
+    if running.extractor == "offline":
+        by = "by rules; a model learns more: set OPENAI_API_KEY"
+    story.page.say(
+        f"{len(work.learnt)} conversations with {work.messages} messages, read in "
+        f"{work.seconds:.0f} s ({by})."
+    )
 
 
 def _message(story: Story, conversation_id: str, message_id: str) -> conversation_pb2.Message:
@@ -126,6 +129,7 @@ def own_transcripts(path: str) -> list[FileTranscript]:
 def tell_own(story: Story) -> None:
     """Print what the file taught, user by user, and the totals."""
     page = story.page
+    _tell_what_was_read(story)
     users = list(dict.fromkeys(item.transcript.user_id for item in story.work.learnt))
     totals: Counter[str] = Counter()
     for name in users:
@@ -155,10 +159,7 @@ def tell_own(story: Story) -> None:
         page.block(reply.prompt_block or "(nothing: there is nothing to tell)")
     page.chapter("Totals")
     states = Counter(item.job.state for item in story.work.learnt)
-    page.item(
-        f"{len(story.work.learnt)} transcripts of {len(users)} users, "
-        f"{story.work.messages} messages"
-    )
+    page.item(f"{len(story.work.learnt)} transcripts of {len(users)} users")
     page.item("jobs: " + ", ".join(f"{count} {state}" for state, count in states.items()))
     for what, count in totals.items():
         page.item(f"{count} {what}")
@@ -171,4 +172,4 @@ def tell_own(story: Story) -> None:
         + " behind their names, so that "
         "a file can be tried again and again."
     )
-    tell_cost(story, "Time and cost")
+    tell_cost(story)

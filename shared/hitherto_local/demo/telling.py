@@ -22,7 +22,7 @@ from hitherto_client.transcripts import FileTranscript, TranscriptError
 from hitherto_local.demo.services import ServiceFailed, running
 from hitherto_local.demo.short_stories import own_transcripts, tell_in_one_screen, tell_own
 from hitherto_local.demo.show import StoryPage, make_console
-from hitherto_local.demo.story import Story, sample_transcripts, tell, tell_what_runs
+from hitherto_local.demo.story import Story, sample_transcripts
 from hitherto_local.demo.work import DemoRun, learn
 from hitherto_local.up import typed_here
 from hitherto_shared.config import SharedSettings, describe
@@ -44,10 +44,10 @@ def _end(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def run_demo(*, tour: bool, file: str | None, data_dir: Path | None) -> int:
+def run_demo(*, file: str | None, data_dir: Path | None) -> int:
     """Tell the story; returns the exit code.
 
-    `tour` is the long form. `file` holds conversations to learn from instead of the samples.
+    `file` holds conversations to learn from instead of the samples.
     """
     complaints = make_console(errors=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -63,8 +63,7 @@ def run_demo(*, tour: bool, file: str | None, data_dir: Path | None) -> int:
     try:
         transcripts = own_transcripts(file) if file else sample_transcripts()
         folder = data_dir or choose_data_dir(SharedSettings())
-        form = tell if tour else tell_in_one_screen
-        _run(transcripts, folder, environment, tell_own if file else form)
+        _run(transcripts, folder, environment, tell_own if file else tell_in_one_screen)
     except TranscriptError as error:
         complaints.print(f"demo: {error}", markup=False, style="red")
         return 2
@@ -90,8 +89,6 @@ def _run(
     run = DemoRun()
     page.say("Hitherto: conversations in, memories kept, context out.", "bold")
     with running(data_dir, environment) as services:
-        if form is not tell_in_one_screen:
-            tell_what_runs(page, services)
         work = learn(services.client, [run.own(item) for item in transcripts], page.console)
         story = Story(page, services, run, work)
         form(story)
@@ -101,9 +98,7 @@ def _run(
                 f"{len(dead)} of {len(work.learnt)} conversations could not be processed, the "
                 f"first because: {dead[0].job.error or 'its job was cancelled'}"
             )
-    if form is not tell_in_one_screen:
-        page.chapter("Next steps")
-    page.say(f"Next: {typed_here()} up, or demo with --tour or --transcripts YOUR_FILE")
+    page.say(f"Next: {typed_here()} up, or demo with --transcripts YOUR_FILE")
     page.say(f"The data of this run is in {data_dir}.")
 
 
