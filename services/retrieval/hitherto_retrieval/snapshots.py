@@ -47,7 +47,7 @@ _REMEMBERED = 10_000
 _NOT_AGAIN = -(1 << 30)
 """The count of a state that was too large, which is thus never loaded."""
 _AFTER_A_FAILURE = -10
-"""The count of a state whose loading failed: it is tried again some reads later."""
+"""The count of a state that was not loaded, or had no room: it is tried again some reads later."""
 
 
 class Snapshots:
@@ -223,18 +223,39 @@ class Snapshots:
             logger.info("cannot load a snapshot: %s", type(error).__name__)
             self._met[scope] = state, _AFTER_A_FAILURE
             return
+        met, _ = self._met.get(scope, (state, 0))
+        if met[0] > user.revision:
+            # A write has overtaken it.
+            return
         self.drop(scope)
         if snapshot is None or snapshot.size > self._most_bytes:
             self._met[scope] = (user.revision, model), _NOT_AGAIN
             return
+        going = self._making_room(snapshot.size)
+        if going is None:
+            self._met[scope] = (user.revision, model), _AFTER_A_FAILURE
+            return
+        for each in going:
+            self.drop(each)
         SNAPSHOT_LOADS.inc()
         # Whoever is met in the same state again is met after the snapshot's end.
         self._met.pop(scope, None)
         self._cached[scope] = snapshot, monotonic()
         self._bytes += snapshot.size
-        while self._bytes > self._most_bytes:
-            self.drop(next(iter(self._cached)))
         self._show()
+
+    def _making_room(self, size: int) -> list[Scope] | None:
+        """Whose snapshots must go for one of this size; None if one of them is in use."""
+        now, free = monotonic(), self._most_bytes - self._bytes
+        going: list[Scope] = []
+        for scope, (snapshot, used_at) in self._cached.items():
+            if free >= size:
+                break
+            if now - used_at < IDLE_SECONDS:
+                return None
+            going.append(scope)
+            free += snapshot.size
+        return going
 
     def drop(self, scope: Scope) -> None:
         """Drop the snapshot of a user, if there is one."""

@@ -106,6 +106,7 @@ async def test_the_bound_is_kept_by_those_used_last(
 ) -> None:
     """What does not fit by itself is not held at all, and pushes nobody out."""
     monkeypatch.setattr("hitherto_retrieval.snapshots.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("hitherto_retrieval.snapshots.REPLACING_SECONDS", 0.0)
     names = ("ana", "ben", "cam")
     await people_with_memories(superuser_conninfo, *names)
     measured = Snapshots(reader, MEBIBYTE, after=0)
@@ -118,9 +119,26 @@ async def test_the_bound_is_kept_by_those_used_last(
     cached = [Scope(TENANT, name) in snapshots for name in names]
     assert cached == [True, False, True]
     assert snapshots.bytes == 2 * one
-    await people_with_memories(superuser_conninfo, "dee", count=12)
+    await people_with_memories(superuser_conninfo, "dee", count=200)
+    large = Snapshots(reader, MEBIBYTE, after=0)
+    await read(reader, large, "dee")
+    assert large.bytes > 2 * one + one // 2
     await read(reader, snapshots, "dee", "dee")
     assert [Scope(TENANT, name) in snapshots for name in (*names, "dee")] == [*cached, False]
+
+
+async def test_a_large_newcomer_pushes_nobody_out_who_is_in_use(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    await people_with_memories(superuser_conninfo, "ana", "ben")
+    await people_with_memories(superuser_conninfo, "dee", count=60)
+    small, large = Snapshots(reader, MEBIBYTE, after=0), Snapshots(reader, MEBIBYTE, after=0)
+    await read(reader, small, "ana", "ben")
+    await read(reader, large, "dee")
+    assert large.bytes > small.bytes
+    snapshots = Snapshots(reader, small.bytes + large.bytes - 1, after=0)
+    await read(reader, snapshots, "ana", "ben", "dee", "dee")
+    assert await read(reader, snapshots, "ana", "ben", "dee") == [True, True, False]
 
 
 async def test_who_takes_turns_with_many_pushes_nobody_out(

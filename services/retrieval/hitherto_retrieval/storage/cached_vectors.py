@@ -125,8 +125,11 @@ class CachedVectors:
     ) -> NDArray[np.int64]:
         """Those that may be among the nearest, by sums in any order, which are quicker."""
         compared, items = as_kept(vector), self._columns.T
-        rows = items if len(these) == len(items) else items[these]
-        about = np.einsum("nd,d->n", rows, compared)
+        if 2 * len(these) > len(items):
+            # Sums that nobody asked for take less than a copy of most rows.
+            about = np.einsum("nd,d->n", items, compared)[these]
+        else:
+            about = np.einsum("nd,d->n", items[these], compared)
         # Two sums with a unit vector differ by less than this, whatever their order.
         error = 2 * len(compared) * np.finfo(np.float32).eps * np.linalg.norm(compared)
         found: NDArray[np.int64] = these[about >= np.partition(about, -wanted)[-wanted] - error]

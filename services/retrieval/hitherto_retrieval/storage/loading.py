@@ -262,7 +262,7 @@ class Loading:
         ends = [row[7] for row in entities if row[7] is not None and now < row[7] < float("inf")]
         moments = [datetime.fromtimestamp(end, UTC) for end in ends]
         moments += [] if memories.until is None else [memories.until]
-        texts = (profile, preferences, entities, recent)
+        texts = (profile, preferences, entities, recent, [each.withheld for each in recent])
         cached = (
             sum(part.size for part in (memories, messages, summaries) if part is not None)
             + _BYTES_OF_A_BYTE * len(str(texts).encode())
