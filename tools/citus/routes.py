@@ -7,7 +7,7 @@ texts are the same, so that all users in a statement are one user.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -20,6 +20,7 @@ from tools.citus.schema_rules import Distribution, hidden_reads
 from tools.tree.scope_of_statements import ACROSS_USERS, blocks, references
 from tools.tree.scope_of_statements import statements as constants
 
+_MAY_BE_NULL = re.compile(r"%\((\w+)\)s::")
 _PLACEHOLDER = re.compile(r"%(?:(?:\((\w+)\))?[sbt]|%)")
 _TASKS = re.compile(r"(?<!Map )(?<!Merge )Task Count: (\d+)")
 _CHANGED = re.compile(r"\bUPDATE (\w+) (?:AS \w+ )?SET\b")
@@ -95,10 +96,10 @@ def service_statements(
 ) -> Iterator[ServiceStatement]:
     """Every statement; one that takes the name of a table, for each distributed one of its own.
 
-    Those that read the catalogue of Citus are sent only where there is one, and name no user.
+    Those that need Citus itself are sent only where it is, and name no user.
     """
     for place, constant, text in constants():
-        if "pg_dist_" in text:
+        if "pg_dist_" in text or "citus." in text:
             continue
         across = constant in ACROSS_USERS.get(place, "").split()
         name = f"{place}.{constant}"
@@ -141,8 +142,10 @@ def route(
     """Where a statement goes, by the plan for sample parameters; nothing is executed.
 
     The connection is in autocommit, and has no prepared statements of its own.
+    Citus must also plan it without what it casts, which need not be given.
     """
-    text, count = _numbered(statement.text)
+    text, names = _numbered(statement.text)
+    given_by_some = set(_MAY_BE_NULL.findall(statement.text)) - {"tenant_id", "user_id"}
     given = _TYPES.get(statement.name, ())
     types = f" ({', '.join(given)})" if given else ""
     connection.execute("DEALLOCATE ALL")
@@ -157,14 +160,17 @@ def route(
             connection.execute("DEALLOCATE ALL")
             kinds = _with_samples(connection, text, kinds)
         values = [sql.SQL("{}::{}").format(_sample(kind), sql.SQL(kind)) for kind in kinds]
-        call = sql.SQL("EXECUTE probe({})" if count else "EXECUTE probe").format(
-            *([sql.SQL(", ").join(values)] if count else [])
-        )
+        fewer = [
+            sql.NULL if name in given_by_some else value
+            for name, value in zip(names, values, strict=True)
+        ]
         with connection.transaction():
             if plan is not None:
                 connection.execute("SET LOCAL citus.propagate_set_commands = local")
                 connection.execute("SET LOCAL hitherto.tenant_id = '1'")
-            rows = connection.execute(sql.SQL("EXPLAIN (COSTS OFF) {}").format(call)).fetchall()
+                if given_by_some:
+                    connection.execute(_explained(fewer))
+            rows = connection.execute(_explained(values)).fetchall()
     except psycopg.Error as error:
         return Route(refused=" ".join(str(error).split())[:200])
     return read_plan("\n".join(line for (line,) in rows), plan.distributed if plan else ())
@@ -242,8 +248,15 @@ def _sample(kind: str) -> sql.Composable:
     return sql.Literal(_SAMPLES[kind])
 
 
-def _numbered(text: str) -> tuple[str, int]:
-    """A statement with numbered placeholders, and their number."""
+def _explained(values: Sequence[sql.Composable]) -> sql.Composed:
+    call = sql.SQL("EXECUTE probe({})" if values else "EXECUTE probe").format(
+        *([sql.SQL(", ").join(values)] if values else [])
+    )
+    return sql.SQL("EXPLAIN (COSTS OFF) {}").format(call)
+
+
+def _numbered(text: str) -> tuple[str, list[str | int]]:
+    """A statement with numbered placeholders, and what these are called."""
     places: dict[str | int, int] = {}
 
     def number(found: re.Match[str]) -> str:
@@ -252,4 +265,4 @@ def _numbered(text: str) -> tuple[str, int]:
         place = places.setdefault(found[1] or len(places), len(places) + 1)
         return f"${place}"
 
-    return _PLACEHOLDER.sub(number, text), len(places)
+    return _PLACEHOLDER.sub(number, text), list(places)

@@ -9,7 +9,8 @@ from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.changes import ToldChange
 
 # One statement, so that the last place belongs to the same moment as the changes. Of somebody who
-# is erased, or has memory switched off, nothing is told.
+# is erased, or has memory switched off, nothing is told. No place means behind every one: with a
+# comparison to NULL, Citus cannot plan this.
 _OF_USER = """
 SELECT p.given, p.deleted, pg_is_in_recovery(), c.user_id, c.position, c.memory_id, c.action,
        c.version, c.old_status, c.new_status, c.related_memory_id, c.job_id, c.recorded_at
@@ -21,7 +22,7 @@ LEFT JOIN LATERAL (
     JOIN users AS u ON u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
          AND u.erased_at IS NULL AND coalesce(u.memory_enabled, %(memory_enabled)s)
     WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-      AND c.position > %(after)s::bigint
+      AND c.position > coalesce(%(after)s::bigint, 9223372036854775807)
     ORDER BY c.position
     LIMIT %(limit)s
 ) AS c ON true
@@ -39,7 +40,8 @@ LEFT JOIN LATERAL (
     FROM memory_changes AS c
     JOIN users AS u ON u.tenant_id = c.tenant_id AND u.user_id = c.user_id
          AND u.erased_at IS NULL AND coalesce(u.memory_enabled, %(memory_enabled)s)
-    WHERE c.tenant_id = %(tenant_id)s AND c.position > %(after)s::bigint
+    WHERE c.tenant_id = %(tenant_id)s
+      AND c.position > coalesce(%(after)s::bigint, 9223372036854775807)
     ORDER BY c.position
     LIMIT %(limit)s
 ) AS c ON true
