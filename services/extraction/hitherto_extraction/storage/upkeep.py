@@ -65,6 +65,17 @@ RETURNING u.user_id
 # Across users. One table per call: its transaction locks the table until it ends.
 _ANALYSE_GROWN = "SELECT analyse_grown()"
 
+# Across users. The same on each node of a cluster, whose tables are the shards, which Citus lets
+# nobody lock otherwise. A node that is away is left out.
+_ANALYSE_GROWN_SHARDS = """
+SELECT max(result)
+FROM run_command_on_workers($$
+    SELECT CASE set_config('citus.enable_manual_changes_to_shards', 'on', true)
+           WHEN 'on' THEN hitherto.analyse_grown() END
+$$)
+WHERE success AND result <> ''
+"""
+
 # By the rules of decay, or, with `surplus`, because there are too many.
 _ARCHIVE = """
 WITH kept AS @kept_versions((
@@ -259,5 +270,13 @@ async def count(
 
 async def analyse_grown(connection: Connection) -> str | None:
     """Analyse a table that has doubled since its last analysis; its name, None if none has."""
-    row = await connection.fetch_row(_ANALYSE_GROWN)
-    return row[0] if row else None
+    table: str | None = await connection.fetch_value(_ANALYSE_GROWN)
+    return table
+
+
+async def analyse_grown_shards(connection: Connection) -> str | None:
+    """The same on every node of a cluster; the name of one shard. None on one server."""
+    if not connection.is_distributed:
+        return None
+    shard: str | None = await connection.fetch_value(_ANALYSE_GROWN_SHARDS)
+    return shard

@@ -25,14 +25,21 @@ class TableStatistics:
 
     async def refresh_one(self, timeout: float = _ONE_SECONDS) -> bool:
         """Analyse a table that has grown, within `timeout` seconds; False if none has."""
-        table = await self.database.run(upkeep.analyse_grown, timeout=timeout)
-        if table:
-            logger.info("analysed a table", extra={"table": table})
-        return bool(table)
+        return self._told(await self.database.run(upkeep.analyse_grown, timeout=timeout))
+
+    async def refresh_shards(self, timeout: float = _ONE_SECONDS) -> bool:
+        """The same for a shard on each node of a cluster, to which it connects anew."""
+        return self._told(await self.database.run(upkeep.analyse_grown_shards, timeout=timeout))
 
     async def refresh(self, seconds: float) -> None:
         """Analyse every table that has grown, within `seconds`; the next sweep does the rest."""
         ends = monotonic() + seconds
         with faults.Tolerated(logger, "tables are analysed later"):
-            while (left := ends - monotonic()) > 0 and await self.refresh_one(left):
-                pass
+            for one in (self.refresh_one, self.refresh_shards):
+                while (left := ends - monotonic()) > 0 and await one(left):
+                    pass
+
+    def _told(self, table: str | None) -> bool:
+        if table:
+            logger.info("analysed a table", extra={"table": table})
+        return bool(table)

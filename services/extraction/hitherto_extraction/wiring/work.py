@@ -232,6 +232,7 @@ def _sweeps(base: Base, intake: Intake, statistics: TableStatistics) -> Sweeps:
     )
     others = [
         Duty("analysis of tables", STATISTICS_SECONDS, statistics.refresh_one, until_done=True),
+        Duty("analysis of shards", SOON_SECONDS, statistics.refresh_shards, until_done=True),
         Duty("vector back-fill", SOON_SECONDS, backfill.run, until_done=True),
         Duty("sealing", SOON_SECONDS, sealing.run),
         Duty(
