@@ -14,7 +14,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,11 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.cluster import checked, cluster_database, migrating
 from tests.conftest import as_superuser, new_database
 from tests.e2e.conftest import both_services, model_settings
+from tests.e2e.learning import shown
 from tests.e2e.receiver import Received, Receiver
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
-from tests.scripted_model.answers import memory, merged, quoting
+from tests.scripted_model.answers import change, memory, merged, quoting
 from tests.waiting import eventually
 
 USER = "ana"
@@ -60,6 +61,12 @@ SELECT FROM users WHERE tenant_id = 'default' AND user_id = 'ana' FOR UPDATE
 _LONG_AGO = """
 UPDATE jobs SET finished_at = finished_at - interval '2 minutes' WHERE job_id = %(job_id)s
 """
+_COUNTED = "SELECT reltuples > 0 FROM pg_class WHERE oid = 'memories'::regclass"
+_COUNTED_ON_NODES = """
+SELECT bool_or(result::real > 0)
+FROM run_command_on_shards('memories',
+    'SELECT reltuples FROM pg_class WHERE oid = ''%s''::regclass')
+"""
 _WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0"
 _END_OTHERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -78,6 +85,13 @@ def answer(request: ChatRequest) -> ChatAnswer:
         ids = [known.local_id for known in request.memories]
         return ChatAnswer.of(memories=[merged("The user likes quiet cafes", ids)])
     said = [each for each in request.messages if "walrus" not in each.content]
+    verb, _, words = said[0].content.partition(": ") if said else ("", "", "")
+    if words:
+        known = shown(request, "pottery")
+        more = {"content": words} if verb == "Now" else {}
+        named = "updated_memories" if verb == "Now" else "forgotten_memories"
+        cited = change(known, said[0].content, said[0].local_id, **more)
+        return quoting(request, **{named: [cited]})
     found: dict[str, Any] = {
         "new_memories": [
             memory(_TAGS.sub("", each.content), [each.local_id], tags=_TAGS.findall(each.content))
@@ -97,8 +111,9 @@ class Life:
         self.client, self.model, self.administrator = client, model, administrator
         self.known: dict[str, Any] = {}
 
-    async def _learn(self, text: str, conversation: str) -> Any:
-        await self.client.add(USER, [{"role": "user", "content": text}], conversation=conversation)
+    async def _learn(self, text: str, conversation: str, **more: Any) -> Any:
+        said: Any = {"role": "user", "content": text, **more}
+        await self.client.add(USER, [said], conversation=conversation)
         return [await self._ended(job) for job in await self.client.learn(USER)]
 
     async def _ended(self, job: Any) -> Any:
@@ -197,7 +212,12 @@ class Life:
         return ended, found, [each async for each in self.client.documents(USER)]
 
     async def overflow_of_postings(self) -> Any:
-        """One word stands in more messages, and in more memories, than a segment holds."""
+        """One word stands in more messages, and in more memories, than a segment holds.
+
+        Tables that grow so are analysed soon, also where autovacuum does not.
+        """
+        with psycopg.connect(self.administrator, autocommit=True) as connection:
+            connection.execute("ALTER TABLE memories SET (autovacuum_enabled = false)")
         talks: list[Any] = [
             {
                 "user_id": USER,
@@ -220,6 +240,13 @@ class Life:
             (await self.client.search(USER, words, scopes=[scope], limit=1)).results
             for scope, words in last
         ]
+
+        async def analysed() -> bool:
+            with psycopg.connect(self.administrator, autocommit=True) as connection:
+                counted = _COUNTED_ON_NODES if _distributed(connection) else _COUNTED
+                return connection.execute(counted).fetchone() == (True,)
+
+        await eventually(analysed, "statistics")
         return ended, stored, found, len(await self._contents())
 
     async def decay(self) -> Any:
@@ -298,6 +325,63 @@ class Life:
             await eventually(ended, "the delivery's end")
             await self.client.delete_webhook(made.webhook.id)
             return sent.signed_with(made.secret), "Ana sings in a choir" in str(sent.data)
+
+    async def watch(self) -> Any:
+        """Whoever watches from now on, or behind a place, is told of what changes."""
+        told: Any = self.client.watch_memories(USER, include_content=True, timeout=240)
+        first = await anext(told)
+        saved = await self.client.save_memory(USER, "Ana keeps bees")
+        again: Any = self.client.watch_memories(USER, after=first.token, timeout=240)
+        found = []
+        for stream in (told, again):
+            async for item in stream:
+                of_it = [each.kind for each in item.changes if each.memory_id == saved.memory.id]
+                if of_it:
+                    found.append(of_it)
+                    break
+            await stream.aclose()
+        return found
+
+    async def other_times(self) -> Any:
+        """Words that were brought up to date, or taken back on request, at each time."""
+        days = [datetime(2026, 3, day, tzinfo=UTC) for day in (2, 12, 22)]
+        told = [await self._learn("Ana does pottery on Mondays", "p1", created_at=days[0])]
+        words = "Now: Ana does pottery on Fridays"
+        told.append(await self._learn(words, "p2", created_at=days[1]))
+        known_at = datetime.now(UTC)
+
+        async def at_each() -> Any:
+            asked: list[dict[str, Any]] = [
+                *({"as_of": day + timedelta(days=1)} for day in days),
+                *({"as_of": day + timedelta(days=1), "known_at": known_at} for day in days),
+            ]
+            return [
+                [
+                    each.text
+                    for each in (await self.client.search(USER, "pottery", **moment)).results
+                ]
+                for moment in asked
+            ]
+
+        found = [await at_each()]
+        kept = [each async for each in self.client.memories(USER) if "pottery" in each.content]
+        told.append(await self._learn("Forget: the pottery", "p3", created_at=days[2]))
+        found.append(await at_each())
+        back = await self.client.rollback_source(USER, conversation="p3")
+        found.append(await at_each())
+        await self.client.forget_memory(USER, kept[0].id)
+        await self.client.restore_memory(USER, kept[0].id)
+        again = await self.client.rollback_source(USER, conversation="p2")
+        return told, found, back, again, await at_each()
+
+    async def clear_twice(self) -> Any:
+        """What was said since, a repeated call does not take."""
+        many: list[Any] = [{"user_id": "cleo", "content": f"Cleo has hat {n}"} for n in range(30)]
+        await self.client.import_memories(many)
+        cleared = [await self.client.clear_memories("cleo", idempotency_key="k")]
+        await self.client.save_memory("cleo", "Cleo has a coat")
+        cleared.append(await self.client.clear_memories("cleo", idempotency_key="k"))
+        return cleared, [each.content async for each in self.client.memories("cleo")]
 
     async def erase_an_actor(self) -> Any:
         """A person who changed another one's memory is named nowhere any more."""
