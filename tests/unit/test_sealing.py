@@ -121,3 +121,8 @@ def test_a_file_without_a_secret_is_named(tmp_path: Path, content: str) -> None:
     with pytest.raises(ValueError, match="openssl rand -hex 32"):
         load_secret(path)
     assert path.exists()
+
+
+def test_what_an_earlier_release_sealed_still_opens() -> None:
+    token = "xvbVvZw0h-HW6XMgiKCkmNg3G3TGkwK6tDJzuy_9W_CWCy8d9jNC"
+    assert Sealer(bytes(range(32)), "page").open(token, ["acme", "ana"]) == {"after": 7}

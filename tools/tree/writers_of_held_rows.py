@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMED_ELSEWHERE = "a table that is put into the statement"
 
 WRITERS = {
-    "clearing": {"memories", "memory_embeddings"},
+    "clearing": {"memories", "memory_embeddings", "preferences"},
     "corpora/documents": {"document_chunk_embeddings", "document_chunks"},
     "corpora/index": {"passage_postings", "passage_statistics"},
     "corpora/memories": {"memories", "memory_embeddings", "memory_source_embeddings"},
@@ -59,7 +59,7 @@ WRITERS = {
 _WRITES = re.compile(
     r"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(?:ONLY\s+)?([\w{]+)"
 )
-_NAMED = re.compile(r"(?:\.format\(\s*table=|\b_delete\(user, )\"(\w+)\"")
+_NAMED = re.compile(r"(?:\.format\(\s*table=|\b(?:_delete|delete_all)\(user, )\"(\w+)\"")
 STORAGE = Path("services/extraction/hitherto_extraction/storage")
 
 

@@ -390,3 +390,13 @@ class TestHook:
         assert cloud.asked == asked
         await held.open("t", "b")
         assert cloud.asked == asked + 1
+
+
+async def test_what_an_earlier_release_wrapped_still_opens() -> None:
+    wrapper = LocalWrapper(bytes(range(32)))
+    wrapped = bytes.fromhex(
+        "00c46cda98ba4504be9653b9e5017b33d320326bfb685c61231bd0be770d385484dfa594"
+        "84bdf1893a7311384d25c59c8638c9a78007dd116f519e05"
+    )
+    assert wrapper.id == "local:d7b2c9117a5a2f05"
+    assert await wrapper.unwrap(wrapped, ["acme", "ana", "k1"]) == bytes(32)

@@ -16,7 +16,8 @@ OF_A_MODEL: Sequence[str] = ("MODEL_UNAVAILABLE", "MODEL_MISCONFIGURED")
 OF_THE_SETTINGS: Sequence[str] = (*OF_A_MODEL, "BUDGET_EXHAUSTED")
 """Reasons that changed settings may have removed by the time the service starts."""
 
-# Those first that were checked longest ago, so that no single job is the probe every time.
+# Those first that were checked longest ago, so that no single job is the probe every time. Whoever
+# has locked one is waking, retrying or cancelling it.
 _WAKE = """
 UPDATE jobs SET run_after = clock_timestamp()
 WHERE job_id = ANY(ARRAY(
@@ -26,7 +27,7 @@ WHERE job_id = ANY(ARRAY(
       AND run_after > clock_timestamp()
     ORDER BY run_after
     LIMIT %(most)s
-    FOR UPDATE))
+    FOR UPDATE SKIP LOCKED))
 """
 
 

@@ -59,7 +59,7 @@ def replay(
             if each.taken:
                 continue
             state = ProfileState(profile, marks)
-            for change in each.said["changes"]:
+            for change in each.said.get("changes", ()):
                 state.apply(ValueChange.of(change))
             profile, marks = state.profile, state.said_at
         before = version.fields
