@@ -18,10 +18,10 @@ from hitherto_shared.text.normalise import normalized
 _RUN = re.compile(r"\d+")
 # In groups of three digits, or as in India, where those before the last have two.
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3}){0,6}[.,'’٬\u00a0\u202f ]\d{3}(?!\d)")
-# A number of a telephone, an account or an order: people group its digits as they like.
-_SPLIT = re.compile(r"(?<!\d)\d+(?:[ \u00a0./()-]{1,2}\d+)+")
-_SPLIT_DIGITS = 5
-"""Minimum digits of such a number."""
+# A number of a telephone, an account or a card: people group its digits as they like.
+_SPLIT = re.compile(r"(?<!\d)\d+(?:[ \u00a0/()-]{1,3}\d+)+")
+_SPLIT_DIGITS = 9
+"""Minimum digits of such a number: more than a date has."""
 _HAN_NUMERAL = re.compile(r"(?<!\d)\d{0,20}[\u3007\u4e00-\u9fff][\d\u3007\u4e00-\u9fff]*")
 _SCALED = re.compile(r"(?<!\d)(\d{1,20})[.](\d{1,20})([\u4e00-\u9fff])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
@@ -30,18 +30,19 @@ _LONGEST = 20
 """Maximum signs of a number that is computed."""
 _DATE = re.compile(r"(?<![\d-])(\d{4})-(\d{2})(?:-(\d{2}))?(?![\d-])")
 _DATE_BY_SIGNS = re.compile(
-    r"(?<![\d./-])(?:(\d{4})[年./](\d{1,2})(?!\d)(?:[月./](\d{1,2})(?!\d))?"
-    r"|(?:(\d{1,2})[./])?(\d{1,2})[./](\d{4})(?![\d/-]|[.]\d))"
+    r"(?<![\d./])(?:(\d{4})[年./](\d{1,2})(?!\d)(?:[月./](\d{1,2})(?!\d))?"
+    r"|(?:(\d{1,2})[./])?(\d{1,2})[./](\d{4})(?![\d/]|[.]\d))"
 )
 """A day or month as in 2026年3月15日, 15.03.2026, or 3/2026."""
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
 _COMPUTED = timedelta(days=400)
 """How far from its message a day may lie that a message means without naming it."""
+_GAP = r"[^\d.!?;。！？\n]{1,14}"
 _DATED = re.compile(
-    r"(?<!\d)(?:(\d{1,2})\D{1,14})?(?:(\d{1,2})\D{1,14})?((?:19|20)\d{2})(?!\d)"
-    r"(?=(?:\D{1,14}(\d{1,2})(?!\d)(?:\D{1,14}(\d{1,2})(?!\d))?)?)"
+    rf"(?<!\d)(?:(\d{{1,2}})[.]?{_GAP})?(?:(\d{{1,2}})[.]?{_GAP})?((?:19|20)\d{{2}})(?!\d)"
+    rf"(?=(?:{_GAP}(\d{{1,2}})(?!\d)(?:{_GAP}(\d{{1,2}})(?!\d))?)?)"
 )
-"""A year and the numbers beside it, with room for the name of a month between them."""
+"""A year and the numbers before and after it in its sentence, with room for a month's name."""
 _OFFSETS = timedelta(minutes=15)
 """What the offset of every time zone is a multiple of."""
 
@@ -55,12 +56,14 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     text = _ascii(wording)
     known: set[str] = set()
     dated: dict[str, set[tuple[int, ...]]] = {}
+    numbered: set[str] = set()
     for source in sources:
         said = _ascii(source)
+        numbered.update(each[0] or each[5] for each in _DATE_BY_SIGNS.findall(said))
         # Two wordings are compared as they stand: words for a month may be those of another one.
         for first, second, year, *after in _DATED.findall(said) if days else ():
-            beside = tuple(int(each) for each in (first, second, *after) if each)
-            dated.setdefault(year, set()).add(beside)
+            for beside in ((first, second), after):
+                dated.setdefault(year, set()).add(tuple(int(each) for each in beside if each))
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
         known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
@@ -68,7 +71,9 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
         known.update(str(unicodedata.numeric(each))[2:] for each in _FRACTION.findall(source))
     # Before anything takes the digits of a day apart.
     for form in (_DATE, _DATE_BY_SIGNS):
-        text = form.sub(lambda found: "" if _is_told(found, days, dated) else found[0], text)
+        text = form.sub(
+            lambda found: "" if _is_told(found, days, dated, numbered) else found[0], text
+        )
     text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
     text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
     text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
@@ -158,9 +163,9 @@ def _is_written(signs: str, known: set[str]) -> bool:
 
 
 def _unsplit(grouped: str) -> str:
-    """The digits of a number in groups; empty if they are few, or have a decimal point."""
+    """The digits of a number in groups; empty if they are too few to be one number."""
     run = re.sub(r"\D", "", grouped)
-    return _plain(run) if len(run) >= _SPLIT_DIGITS and grouped.count(".") != 1 else ""
+    return _plain(run) if len(run) >= _SPLIT_DIGITS else ""
 
 
 def _is_known(grouped: str, known: set[str]) -> bool:
@@ -168,14 +173,17 @@ def _is_known(grouped: str, known: set[str]) -> bool:
 
 
 def _is_told(
-    found: re.Match[str], days: Sequence[date], dated: Mapping[str, Collection[tuple[int, ...]]]
+    found: re.Match[str],
+    days: Sequence[date],
+    dated: Mapping[str, Collection[tuple[int, ...]]],
+    numbered: Collection[str],
 ) -> bool:
     """Whether a day or month was said, or can be computed from a message.
 
     It lies near one of the messages; or its year and day stand side by side, with no other number
-    that could be a month: then words name the month, in any language ("March 15, 1990"). `dated`
-    has the numbers that stand beside each year. What is written as 3/2026 may be no month: one that
-    stands with another number is taken as it is.
+    that could be a month: then words name the month, in any language ("March 15, 1990"), and nobody
+    checks which. `dated` has the numbers before and after each year. What is written as 3/2026 may
+    be no month: it is none where a source has its year, as in `numbered`, in such a number.
     """
     is_month = found.re is _DATE or "年" in found[0]
     for year, month, day in _readings(*found.groups()):
@@ -183,11 +191,10 @@ def _is_told(
             meant = date(int(year), int(month), int(day or 1))
         except ValueError:
             continue
-        written = dated.get(year, ())
         near = any(abs(meant - said) <= _COMPUTED for said in days)
-        if near and (day or is_month or not any(written)):
+        if near and (day or is_month or year not in numbered):
             return True
-        if day and any(_has_only(int(day), beside) for beside in written):
+        if day and any(_has_only(int(day), beside) for beside in dated.get(year, ())):
             return True
     return False
 
@@ -215,10 +222,11 @@ def _plain(run: str) -> str:
 
 
 def _ascii(text: str) -> str:
-    """The text with the digits of every script as ASCII digits."""
+    """The text with the digits of every script as ASCII digits, without superscripts (m²)."""
     if text.isascii():
         return text
+    level = "".join(ch for ch in text if not unicodedata.decomposition(ch).startswith("<su"))
     return "".join(
         str(int(ch)) if ch.isdecimal() and not ch.isascii() else ch
-        for ch in normalized("NFKC", _FRACTION.sub(r" \g<0>", text))
+        for ch in normalized("NFKC", _FRACTION.sub(r" \g<0>", level))
     )
