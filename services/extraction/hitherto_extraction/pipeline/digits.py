@@ -37,7 +37,7 @@ _DATE_BY_SIGNS = re.compile(
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
 _COMPUTED = timedelta(days=400)
 """How far from its message a day may lie that a message means without naming it."""
-_GAP = r"[^\d.!?;。！？\n]{1,14}"
+_GAP = r"[^\d./!?;。！？\n-]{1,14}"
 _DATED = re.compile(
     rf"(?<!\d)(?:(\d{{1,2}})[.]?{_GAP})?(?:(\d{{1,2}})[.]?{_GAP})?((?:19|20)\d{{2}})(?!\d)"
     rf"(?=(?:{_GAP}(\d{{1,2}})(?!\d)(?:{_GAP}(\d{{1,2}})(?!\d))?)?)"
