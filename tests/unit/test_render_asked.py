@@ -208,6 +208,18 @@ def test_a_block_without_an_answer_says_so() -> None:
         assert "Nothing that is known" not in block(much(), template).text
 
 
+def test_the_nearest_stand_in_a_small_block_without_an_answer() -> None:
+    nearest = [memory(n, "fact", f"Lives in house number {n} on Clyde Street.") for n in range(9)]
+    for template in TEMPLATES:
+        told = {
+            nothing: block(found(memories=nearest, nothing=nothing), template, 300).text
+            for nothing in (True, False)
+        }
+        # Nothing else takes the room that they would have in a larger block.
+        assert told[True].count("house number") >= 3, template
+        assert told[False].count("house number") <= 1, template
+
+
 def learnt(number: int, text: str, source: int, score: float) -> RelevantItem:
     at = SourceRef(f"c{source % 4}", f"m{source}")
     return RelevantItem.of_memory(memory(number, "fact", text, sources=[at]), score)

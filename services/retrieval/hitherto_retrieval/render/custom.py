@@ -75,7 +75,8 @@ def custom_layout(
         section.copies = copies[name]
     of = SectionsOfBlock(*sections.values())
     if context.asked:
-        plan = answering(of if copies["relevant"] else replace(of, items=of.memories))
+        of = of if copies["relevant"] else replace(of, items=of.memories)
+        plan = answering(of, nothing=context.nothing)
     else:
         plan = usefulness(replace(of, memories=of.items, items=of.memories))
     return PromptLayout(tuple(sections.values()), plan), sections

@@ -49,6 +49,9 @@ _PINNED_TOKENS = 100
 """With a question: the share of the budget that is reserved before relevance decides, for who the
 user is, the ongoing conversation, the entities that the question names, and standing wishes with
 what is most important; some have at most so many tokens."""
+_NEAREST = 0.4
+_NEAREST_TOKENS = 200
+"""The same if nothing answers, for the nearest memories in place of the most important ones."""
 _APART = "--- THINGS TO REMEMBER ---"
 NOTHING = "Nothing was found that answers the current message."
 
@@ -285,14 +288,15 @@ def usefulness(of: SectionsOfBlock) -> Plan:
     )
 
 
-def answering(of: SectionsOfBlock) -> Plan:
+def answering(of: SectionsOfBlock, *, nothing: bool) -> Plan:
     """The order with a question: what affects any answer has its part, then relevance decides."""
+    share, most = (_NEAREST, _NEAREST_TOKENS) if nothing else (_PINNED, _PINNED_TOKENS)
     evidence = of.items if isinstance(of.items, AnsweringLines) else Step(of.items)
     return (
         Step(of.profile, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True),
         Step(of.conversations, 1, share=_ONGOING_FLOOR),
         Step(of.entities, share=_NAMED_FLOOR, skips=True),
-        Step(of.memories, _FIRST_MEMORIES, _PINNED, _PINNED_TOKENS, skips=True),
+        Step(of.memories, _FIRST_MEMORIES, share, most, skips=True),
         evidence,
     )
 
@@ -324,7 +328,7 @@ def _planned(
     if context.asked:
         # Best first: what answers precedes what affects any answer.
         sections = [of.profile, of.items, of.memories, of.conversations, of.entities]
-        plan = list(answering(of))
+        plan = list(answering(of, nothing=context.nothing))
     else:
         sections = [of.profile, of.memories, of.items, of.conversations, of.entities]
         plan = list(usefulness(of))
