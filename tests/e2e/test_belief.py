@@ -187,6 +187,34 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     assert "(2026-02-01 until 2026-03-03)" in told.prompt_block
 
 
+@pytest.mark.parametrize(
+    ("later", "expires"),
+    [
+        ("in Dubai until 2026-05", datetime(2026, 6, 1)),
+        ("in Dubai, nobody knows how long", None),
+    ],
+)
+async def test_what_lasts_longer_is_told_after_the_end_that_was_named_first(
+    later: str, expires: datetime | None, modelled: Services, model: ScriptedModel
+) -> None:
+    first = memory("Ana is in Dubai until 2026-03", ["m1"], expires_at="2026-03")
+    model.script = replies(
+        {
+            "longer": lambda r: {
+                "updated_memories": [change(shown(r, "Dubai"), "stay longer", content=later)]
+            },
+            "Dubai": lambda _: {"new_memories": [first]},
+        }
+    )
+    await learn(modelled, talk("I am in Dubai this month", at=MARCH))
+    (known,) = await memories(modelled, statuses=ALL_STATUSES)
+    assert known.expires_at.ToDatetime() == datetime(2026, 4, 1)
+    await learn(modelled, talk("I stay longer", conversation="c2", at=MARCH + timedelta(days=9)))
+    (known,) = await memories(modelled, statuses=ALL_STATUSES)
+    found = known.expires_at.ToDatetime() if known.HasField("expires_at") else None
+    assert (known.content, found) == (later, expires)
+
+
 @pytest.mark.parametrize("day", ["2026-03-15", "9999-12-31"])
 async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_back(
     day: str, modelled: Services, model: ScriptedModel

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from calendar import monthrange
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
@@ -83,18 +84,19 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
 
 
-def put_off(end: datetime, old: str, new: str) -> datetime:
+def put_off(end: datetime, old: str, new: str) -> datetime | None:
     """The end of the last day that an old wording names, moved to the last one of a new wording.
 
-    Any other moment stays as it is: it has nothing to do with that day.
+    There is none if the new wording names no day. Any other moment stays as it is: it has nothing
+    to do with that day.
 
     Raises:
         OverflowError: There is no such moment.
     """
     before, after = (max(_days_of(each), default=None) for each in (old, new))
-    if before is None or after is None or not _is_end(end, before):
+    if before is None or not _is_end(end, before):
         return end
-    return end + (after - before)
+    return None if after is None else end + (after - before)
 
 
 def _is_end(moment: datetime, day: date) -> bool:
@@ -104,11 +106,12 @@ def _is_end(moment: datetime, day: date) -> bool:
 
 
 def _days_of(text: str) -> list[date]:
-    """The days that a text names."""
+    """The days that a text names, of a month the last."""
     days = []
-    for found in _DATE.finditer(_ascii(text)):
+    for year, month, day in _DATE.findall(_ascii(text)):
         with suppress(ValueError):
-            days.append(date.fromisoformat(found[0]))
+            last = int(day) if day else monthrange(int(year), int(month))[1]
+            days.append(date(int(year), int(month), last))
     return days
 
 

@@ -134,8 +134,8 @@ def expiry_after(
     """When a memory in new words expires: at the end of their last day, if it passed with one.
 
     A model gives an expiry with a new memory only. What had expired before expires no more, nor
-    does what is put off beyond the last day that there is. What would have expired before it was
-    said is a mistake, and changes nothing.
+    does what is put off beyond the last day that there is, or to no day. What would have expired
+    before it was said is a mistake, and changes nothing.
     """
     if expires_at is None or expires_at <= said_at:
         return None
@@ -143,7 +143,7 @@ def expiry_after(
         moved = put_off(expires_at, old, new)
     except OverflowError:
         return None
-    return moved if moved > said_at else expires_at
+    return moved if moved is None or moved > said_at else expires_at
 
 
 def _check_further(draft: Draft, update: UpdatedItem, given: Sequence[str]) -> None:
