@@ -363,6 +363,49 @@ async def test_a_value_goes_with_the_memory_that_it_rests_on(
         assert HOME not in after.sources
 
 
+async def test_a_value_is_known_by_what_the_reply_changes(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Who corrects a number, or says that a plan is done, does not say the rest again."""
+    phone, number = "facts.personal.phone", "Ana's number is 0412 555 730"
+    flat, there = "Ana moves to 12 Clyde Street, Glasgow, in May", "12 Clyde Street, Glasgow"
+    model.script = replies(
+        {
+            "703": lambda r: {
+                "updated_memories": [
+                    change(shown(r, "number"), "ends in 703", content=number[:-3] + "703")
+                ],
+                "profile_changes": [value(phone, "0412 555 703", "ends in 703")],
+            },
+            "We moved": lambda r: {
+                "new_memories": [memory(f"Ana lives at {there}", ["m1"])],
+                "contradicted_memories": [change(shown(r, "Clyde"), "We moved", by=0)],
+                "profile_changes": [
+                    value(HOME, there, "We moved"),
+                    value("facts.personal.desk", "7", "We moved"),
+                ],
+            },
+            "0412": lambda _: {
+                "new_memories": [memory(number, ["m1"]), memory(flat, ["m1"])],
+                "profile_changes": [value(phone, "0412 555 730", "my number is 0412")],
+            },
+        }
+    )
+    first = "my number is 0412 555 730, and in May I move to 12 Clyde Street, Glasgow"
+    found = []
+    for day, words in enumerate((first, "No, it ends in 703", "We moved!")):
+        at = MARCH + timedelta(days=day)
+        result = await learn(modelled, talk(words, conversation=f"c{day}", at=at))
+        found.append(
+            ([each.item for each in result.refusals], facts_of(await profile_of(modelled)))
+        )
+    assert found[1:] == [
+        ([], {"personal": {"phone": "0412 555 703"}}),
+        # What neither a message nor such a memory says stays out.
+        (["profile_changes[1]"], {"personal": {"phone": "0412 555 703", "location": there}}),
+    ]
+
+
 # --- what we told, and what the model is shown ---------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import ProfileItem
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.digits import strange
+from hitherto_extraction.pipeline.draft import whole
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence, Witnesses
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_at
 from hitherto_extraction.pipeline.operations import Plan, Refused
@@ -250,9 +251,10 @@ def learn(
     said: list[tuple[ValueChange, Evidence]] = []
     named: list[tuple[ValueChange, str]] = []
     refused: list[Refused] = []
+    changed = _words_of_what_changed(plan)
     for item in items:
         try:
-            evidence = _evidence(state, item, witnesses)
+            evidence = _evidence(state, item, witnesses, changed)
         except ChangeRefused as refusal:
             refused.append(Refused.of(item.cited.item, refusal.reason))
             continue
@@ -270,8 +272,23 @@ def learn(
     return ProfileLearning(state, said, [*refused, *unfit], state.dropped - len(unfit))
 
 
-def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> Evidence:
-    """The evidence that bears a value; refused if there is none."""
+def _words_of_what_changed(plan: Plan) -> list[str]:
+    """What the memories that a reply changes said and say: "it ends in 703" leaves the rest out."""
+    return [
+        whole(each)
+        for change in [*plan.closures, *plan.rewrites]
+        if change.after.status != "forgotten" and trust.is_higher(change.before.origin)
+        for each in (change.before, change.after)
+    ]
+
+
+def _evidence(
+    state: ProfileState, item: ProfileItem, witnesses: Witnesses, changed: Sequence[str]
+) -> Evidence:
+    """The evidence that bears a value; refused if there is none.
+
+    Its numbers may also stand in the words of what the reply `changed`.
+    """
     held = state.value_at(item.path)
     if item.in_own_words:
         each = [witnesses.for_own_words(item.cited, text) for text in _texts(item.value)]
@@ -285,7 +302,7 @@ def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> E
     if any(trust.is_suspect([text], trusted=True) for text in _texts([*item.path, item.value])):
         raise ChangeRefused("refused_instruction")
     if not item.ended and item.path[0] != "summary":
-        known = [*_texts(held), *found.words]
+        known = [*_texts(held), *found.words, *changed]
         if any(strange(text, known, found.days) for text in _texts(item.value)):
             raise ChangeRefused("refused_digits")
     return found
