@@ -331,6 +331,15 @@ def test_a_changed_memory_gives_way_only_to_the_words_that_changed_it() -> None:
     assert words in text
     # The older message was the better match.
     assert text.index("suadero is 28") < text.index("22 pesos")
+    # It began to be true before its words did, and their day is told, unless they name it.
+    began = replace(changed, valid_from=datetime(2025, 12, 1, tzinfo=UTC))
+    for other, heard, note in (
+        (words, now, " (2025-12-01, as of 2026-01-03)"),
+        (f"{words} (2026-01-03)", now, ""),
+        (words, then, " (2025-12-01)"),
+    ):
+        item = RelevantItem.of_memory(replace(began, content=other), 0.9)
+        assert f"- {other}{note}" in lines(found(item, heard))
     unchanged = RelevantItem.of_memory(replace(changed, version=1), 0.9)
     text = block(found(unchanged, then, now)).text
     assert words not in text

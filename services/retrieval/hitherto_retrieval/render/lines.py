@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.order_of_change import changed_by
 from hitherto_retrieval.render.passage import passage
 from hitherto_retrieval.render.profile_lines import ProfileLine
 from hitherto_retrieval.render.values import (
@@ -125,6 +126,16 @@ class Lines:
         )
 
     @cached_property
+    def _said(self) -> Mapping[Source, datetime]:
+        """When the relevant messages were said."""
+        return {
+            source: item.at
+            for item in self.context.relevant
+            if item.memory is None and item.at is not None
+            for source in item.sources
+        }
+
+    @cached_property
     def learnt_from(self) -> frozenset[Source]:
         """The messages that relevant memories were learnt from."""
         return frozenset(
@@ -202,13 +213,19 @@ class Lines:
         return f", then: {words}" if words and words not in self.told else ""
 
     def _about(self, memory: Memory, then: str) -> str:
-        """The note in brackets after a memory: who said it if not the user, and since when."""
+        """The note in brackets after a memory: who said it if not the user, and since when.
+
+        Of one in new words also when these were said: what it is about began before them.
+        """
         end = memory.valid_to
         if end is None and memory.expires_at is not None:
             # It passes with a day: at the beginning of the next.
             end = memory.expires_at - timedelta(microseconds=1)
         since = self._iso(memory.valid_from)
         held = since + (f" until {self._iso(end)}{then}" if end else "")
+        said = [self._said[source] for source in changed_by(memory) if source in self._said]
+        if said and not end and (changed := self._iso(max(said))) > since:
+            since, held = changed, f"{since}, as of {changed}"
         if self.annotate:
             about = f" ({memory.origin}, {held}, id {memory.memory_id}"
             by = f", replaced by {memory.superseded_by}" if memory.superseded_by else ""

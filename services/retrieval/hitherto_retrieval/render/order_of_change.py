@@ -75,7 +75,7 @@ def _newest_message_first(
         for source in item.sources
     }
     for _, item in found:
-        if item.memory is None or not _changed_by(item.memory):
+        if item.memory is None or not changed_by(item.memory):
             continue
         taken = sorted({places[source] for source in item.sources if source in places})
         said = sorted((found[place] for place in taken), key=_said_at, reverse=True)
@@ -87,10 +87,10 @@ def _newest_message_first(
 
 def telling(memory: Memory, sources: Sequence[Source]) -> Sequence[Source]:
     """The messages that may say what a memory says now: if it was changed, those that did so."""
-    return _changed_by(memory) or sources
+    return changed_by(memory) or sources
 
 
-def _changed_by(memory: Memory) -> Sequence[Source]:
+def changed_by(memory: Memory) -> Sequence[Source]:
     """The messages that changed the words of a memory; each was quoted."""
     if memory.version == 1:
         return ()
