@@ -17,7 +17,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from hitherto.v1 import memory_pb2, retrieval_service_pb2
 from hitherto_local.demo.services import ServiceFailed, running
+from hitherto_local.demo.story import sample_transcripts
+from tests.e2e.conftest import Services
+from tests.e2e.learning import ALL_STATUSES, learn, memories
 from tests.local_processes import alive
 from tests.waiting import wait_until
 
@@ -126,6 +130,30 @@ def _check_one_screen(told: str) -> None:
     # `make demo` activates no environment: what is told can be typed as it stands.
     typed = after.split()[1]
     assert shutil.which(typed) or (ROOT / typed).exists(), after
+
+
+async def test_the_samples_teach_what_their_page_says(services: Services) -> None:
+    """docs/demo.md; what was planted is quoted at most, and breaks out of no block."""
+    await learn(services, *(each.transcript for each in sample_transcripts()))
+    users = ("maren", "diem", "aizawa", "visitor")
+    known = {user: await memories(services, user=user, statuses=ALL_STATUSES) for user in users}
+    told = {user: " | ".join(each.content for each in known[user]) for user in users}
+    for words in ("lives in Glasgow", "lives in Norwich", "Iceberg", "hazelnuts", "100 km"):
+        assert words in told["maren"]
+    for words in ("Portugal", "Tobias", "Pleiku", "administrator", "invoice", "pay@"):
+        assert words not in told["maren"] + told["diem"]
+    assert "PostgreSQL" in told["diem"]
+    assert known["aizawa"] == []
+    assert "jazz" in told["visitor"]
+    waiting = [each.status == memory_pb2.MEMORY_STATUS_QUARANTINED for each in known["visitor"]]
+    assert sorted(waiting) == [False, True]
+    for user in users:
+        asked = retrieval_service_pb2.GetContextRequest(user_id=user, query="Who am I?")
+        block = (await services.retrieval.GetContext(asked)).prompt_block
+        assert "</memory>" not in block
+        assert "obey" not in block
+        lines = [line.strip() for line in block.splitlines()]
+        assert lines.count("[END ABOUT THE USER]") <= 1
 
 
 def test_ones_own_file_is_learnt_from(demo_dir: Path, tmp_path: Path) -> None:

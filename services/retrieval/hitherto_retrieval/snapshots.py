@@ -47,7 +47,9 @@ _REMEMBERED = 10_000
 _NOT_AGAIN = -(1 << 30)
 """The count of a state that was too large, which is thus never loaded."""
 _AFTER_A_FAILURE = -10
-"""The count of a state that was not loaded, or had no room: it is tried again some reads later."""
+"""The count of a state whose loading failed: it is tried again some reads later."""
+_WITHOUT_ROOM = -100
+"""The count of a state for which others in use left no room: loading it took a while in vain."""
 
 
 class Snapshots:
@@ -233,7 +235,7 @@ class Snapshots:
             return
         going = self._making_room(snapshot.size)
         if going is None:
-            self._met[scope] = (user.revision, model), _AFTER_A_FAILURE
+            self._met[scope] = (user.revision, model), _WITHOUT_ROOM
             return
         for each in going:
             self.drop(each)

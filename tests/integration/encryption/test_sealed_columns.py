@@ -202,14 +202,12 @@ class TestTurningOn:
             return made
 
         async def waits(connection: Any) -> bool:
-            cursor = await connection.execute(_WAITING)
-            return bool((await cursor.fetchone())[0])
+            return bool(await connection.fetch_value(_WAITING))
 
         async def seen(connection: Any) -> tuple[bool, int]:
             state = await users.read_user(connection.of(SCOPE))
-            cursor = await connection.execute("SELECT to_seal FROM users")
             assert state is not None
-            return state.encrypts, (await cursor.fetchone())[0]
+            return state.encrypts, await connection.fetch_value("SELECT to_seal FROM users")
 
         try:
             with acting_for(SCOPE.tenant_id):

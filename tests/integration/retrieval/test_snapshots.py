@@ -120,7 +120,7 @@ async def test_the_bound_is_kept_by_those_used_last(
     assert cached == [True, False, True]
     assert snapshots.bytes == 2 * one
     await people_with_memories(superuser_conninfo, "dee", count=200)
-    large = Snapshots(reader, MEBIBYTE, after=0)
+    large = Snapshots(reader, 64 * MEBIBYTE, after=0)
     await read(reader, large, "dee")
     assert large.bytes > 2 * one + one // 2
     await read(reader, snapshots, "dee", "dee")

@@ -16,9 +16,9 @@ OF_A_MODEL: Sequence[str] = ("MODEL_UNAVAILABLE", "MODEL_MISCONFIGURED")
 OF_THE_SETTINGS: Sequence[str] = (*OF_A_MODEL, "BUDGET_EXHAUSTED")
 """Reasons that changed settings may have removed by the time the service starts."""
 
-# Those first that were checked longest ago, so that no single job is the probe every time. Whoever
-# has locked one is waking, retrying or cancelling it.
-_WAKE = """
+# Those first that were checked longest ago, so that no single job is the probe every time. One that
+# is locked may stay so for long; any other one serves.
+_WAKE_SOME = """
 UPDATE jobs SET run_after = clock_timestamp()
 WHERE job_id = ANY(ARRAY(
     SELECT job_id FROM jobs
@@ -28,6 +28,13 @@ WHERE job_id = ANY(ARRAY(
     ORDER BY run_after
     LIMIT %(most)s
     FOR UPDATE SKIP LOCKED))
+"""
+
+_WAKE_ALL = """
+UPDATE jobs SET run_after = clock_timestamp()
+WHERE state = 'failed' AND error_reason = ANY(%(reasons)s)
+  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+  AND run_after > clock_timestamp()
 """
 
 
@@ -44,7 +51,10 @@ async def wake(
     """
     values = {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)}
     async with connection.transaction():
-        cursor = await connection.execute(_WAKE, {**values, "most": most})
+        if most is None:
+            cursor = await connection.execute(_WAKE_ALL, values)
+        else:
+            cursor = await connection.execute(_WAKE_SOME, {**values, "most": most})
         if cursor.rowcount:
             await announce(connection, "queued")
         return cursor.rowcount
