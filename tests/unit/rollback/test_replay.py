@@ -94,6 +94,11 @@ def test_row_72_the_newest_words_of_those_that_are_left_stand() -> None:
         held = replay(versions, left)
         assert (held["content"], held["importance"], held["tags"]) == (content, importance, tags)
     assert replay(versions, [said(1, taken=True), said(2, taken=True)])["content"] == ""
+    # Newer words without a detail leave the older one.
+    for newer, detail in (("live", "live"), ("", "on vinyl")):
+        older = said(1, detail="on vinyl")
+        spoken = [older, said(2, "The user likes jazz a lot", hours=9, detail=newer)]
+        assert replay(versions, spoken)["detail"] == detail
 
 
 def test_a_lower_voice_stands_alone_and_an_order_waits_for_review() -> None:
@@ -239,16 +244,17 @@ def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
 
     def told(*taken: int) -> Any:
         spoken = [
-            said(1, first, taken=1 in taken),
-            said(2, second, hours=1, taken=2 in taken, **more),
-            said(3, third, hours=2, taken=3 in taken, **more),
+            said(1, first, detail="a", taken=1 in taken),
+            said(2, second, detail="b", hours=1, taken=2 in taken, **more),
+            said(3, third, detail="c", hours=2, taken=3 in taken, **more),
         ]
-        return replay(versions, spoken)["content"]
+        held = replay(versions, spoken)
+        return held["content"], held["detail"]
 
-    assert told() == told(2) == told(1) == told(1, 2) == third
-    assert told(3) == told(1, 3) == second
-    assert told(2, 3) == first
-    assert told(1, 2, 3) == ""
+    assert told() == told(2) == told(1) == told(1, 2) == (third, "c")
+    assert told(3) == told(1, 3) == (second, "b")
+    assert told(2, 3) == (first, "a")
+    assert told(1, 2, 3) == ("", "")
 
 
 def test_a_request_to_forget_is_taken_back_too() -> None:
