@@ -110,13 +110,13 @@ async def test_row_37_concurrent_batches_of_the_same_facts_are_one_memory_each(
 ) -> None:
     facts = ["Ana likes tea", "Ana owns a boat", "Ana has 2 cats"]
     model.script = echo
-    batches = [submit(modelled, talk(*facts, conversation=f"c{n}")) for n in range(20)]
+    batches = [submit(modelled, talk(*facts, conversation=f"c{n}")) for n in range(50)]
     ids = [job_id for batch in await asyncio.gather(*batches) for job_id in batch]
     jobs = await asyncio.gather(*(ended(modelled, job_id) for job_id in ids))
     assert {job.state for job in jobs} == {job_pb2.JOB_STATE_SUCCEEDED}
     found = await memories(modelled, statuses=ALL_STATUSES)
     assert sorted(m.content for m in found) == sorted(facts)
-    assert [len(m.sources) for m in found] == [20] * 3
+    assert [len(m.sources) for m in found] == [50] * 3
     assert sum(job.result.memories_created for job in jobs) == 3
 
 

@@ -379,6 +379,7 @@ def weak_rsa() -> dict[str, Any]:
         EC.public_jwk(key_ops=["sign"]),
         EC.public_jwk(kid=7),
         EC.public_jwk(crv="P-384"),
+        {name: value for name, value in EC.public_jwk().items() if name != "crv"},
         EC.public_jwk(x="AAAA"),
         EC.public_jwk(kty="oct", k="AAAA"),
         EC.public_jwk(d="AAAA"),
