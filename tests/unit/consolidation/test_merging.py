@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hitherto_extraction.consolidation.merge_model import MergeProposals
 from hitherto_extraction.consolidation.merging import (
     Merge,
     Merges,
@@ -19,6 +21,8 @@ from hitherto_extraction.consolidation.merging import (
     merged_memory,
     read_reply,
 )
+from hitherto_extraction.consolidation.runner import result_after
+from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.reply_text import UnusableAnswer
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.database.arrays import fields_of
@@ -131,6 +135,14 @@ def taken(item: Merge, apart: dict[UUID, set[UUID]] | None = None) -> tuple[list
     found = accept(Merges([item], 0), apart=apart or {}, zone=UTC)
     assert found.refused == (found.dropped if apart is None else 0)
     return list(found.items), found.dropped
+
+
+def test_unfaithful_merges_are_counted_among_those_that_are_dropped() -> None:
+    for merges, named in ((Merges([], 3, refused=1), 1), (Merges([], 3), None)):
+        run: Any = SimpleNamespace(result=Result())
+        result = result_after(run, MergeProposals(merges, [], "m", "e"), [])
+        assert result.counts.get("refused_unfaithful") == named
+        assert result.counts["dropped"] == result.dropped_items == 3
 
 
 def test_a_faithful_item_is_carried_out() -> None:

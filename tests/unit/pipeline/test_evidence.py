@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from hitherto_extraction.pipeline.answer import Cited
+from hitherto_extraction.pipeline.answer import Cited, ProfileItem
 from hitherto_extraction.pipeline.evidence import (
     MAX_SOURCE_TEXT,
     ChangeRefused,
     Evidence,
     Witnesses,
 )
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.profile_changes import learn
 from hitherto_extraction.pipeline.quotes import MAX_QUOTE, contains, stands_in
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_shared.models import SourceRef
+from hitherto_shared.models import Profile, SourceRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -77,6 +79,20 @@ def test_origin_of_a_change_is_that_of_the_message_quoted() -> None:
         assert found.origin == origin, (roles, named)
         assert found.quoted == SourceRef("talk", f"c{roles.index(origin) + 1}"), (roles, named)
         assert found.quote == "wor", roles
+
+
+def test_row_71_only_the_user_s_own_words_change_the_profile() -> None:
+    profile = Profile("ana", facts={"personal": {"name": "Ana"}})
+    for quote, name, reasons in (
+        ("words 1", "Bo", []),
+        ("words 2", "Ana", ["refused_by_trust"]),
+    ):
+        cited = Cited("profile_changes[0]", (f"m{quote[-1]}",), quote)
+        item = ProfileItem(cited, ("facts", "personal", "name"), "Bo")
+        learnt = learn(profile, {}, [item], heard("user", "assistant"), Plan())
+        assert [each.reason for each in learnt.refused] == reasons
+        assert learnt.state.profile.facts == {"personal": {"name": name}}
+        assert len(learnt.said) == len(reasons) ^ 1
 
 
 def test_row_71_an_assistants_words_bear_nothing_for_a_user_who_is_cited_too() -> None:
