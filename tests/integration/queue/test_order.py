@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.queue import attempts, claims
+from hitherto_extraction.queue import attempts, claims, waking
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
 from tests.integration.queue.stage import TENANT, Stage, transcript
@@ -176,3 +177,39 @@ async def test_b5_a_message_does_not_overtake_a_document_that_waits(stage: Stage
     await stage.rows("UPDATE jobs SET run_after = now() WHERE state = 'failed'")
     first = {held.user_id: held for held in await stage.claim()}
     assert (first["ana"].kind, first["bo"].kind) == ("document-ingestion", "memory-extraction")
+
+
+async def test_the_job_checked_longest_ago_that_nobody_has_locked_probes_a_model(
+    stage: Stage,
+) -> None:
+    wait = "UPDATE jobs SET error_reason = %s, run_after = now() + make_interval(mins => %s)"
+    waiting: dict[str, UUID] = {}
+    for name, reason, minutes in (
+        ("last", "MODEL_UNAVAILABLE", 50),
+        ("first", "MODEL_UNAVAILABLE", 30),
+        ("second", "MODEL_UNAVAILABLE", 40),
+        ("other kind", "MODEL_MISCONFIGURED", 20),
+        ("other reason", "BUDGET_EXHAUSTED", 10),
+    ):
+        kind = "consolidation" if name == "other kind" else "document-ingestion"
+        waiting[name] = await queued(stage, kind, user=name, later=True)
+        await stage.rows(f"{wait} WHERE job_id = %s", reason, minutes, waiting[name])
+
+    async def woken(**which: Any) -> set[str]:
+        async with stage.maintenance.connection() as connection:
+            count = await waking.wake(connection, **{"reasons": waking.OF_A_MODEL, **which})
+        found = await stage.rows(
+            "UPDATE jobs SET state = 'queued' WHERE state = 'failed' AND run_after <= now()"
+            " RETURNING user_id"
+        )
+        assert len(found) == count
+        return {name for (name,) in found}
+
+    kinds = ["document-ingestion"]
+    assert await woken(kinds=kinds, most=1) == {"first"}
+    async with stage.maintenance.connection() as locking, locking.transaction():
+        await locking.execute("SELECT FROM jobs WHERE job_id = %s FOR UPDATE", [waiting["second"]])
+        assert await woken(kinds=kinds, most=1) == {"last"}
+    assert await woken(kinds=kinds) == {"second"}
+    assert await woken() == {"other kind"}
+    assert await woken(reasons=waking.OF_THE_SETTINGS) == {"other reason"}
