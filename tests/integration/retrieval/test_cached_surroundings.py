@@ -15,6 +15,7 @@ from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember, summarise
+from tests.integration.retrieval.seed_passages import Paper, hand_over
 
 ANA = Scope(TENANT, "ana")
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -90,6 +91,24 @@ async def test_entities_and_conversations(reader: Database, superuser_conninfo: 
             first = chance.choice((None, "nobody", chance.choice(recent).conversation_id))
             asked = conversations.recent(ANA, first=first, limit=limit)
             assert around.recent(first=first, limit=limit) == await answer(reader, asked)
+
+
+async def test_an_entity_that_only_a_document_mentions_ends_with_it(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    await hand_over(superuser_conninfo, "ana", [Paper("files", ["A word"], mentions=["Lan"])])
+    now = datetime.now(UTC).replace(microsecond=0)
+    for expires_at, until, known in (
+        (None, None, ["Lan"]),
+        (now + timedelta(hours=1), now + timedelta(hours=1), ["Lan"]),
+        (now - timedelta(hours=1), None, []),
+    ):
+        with psycopg.connect(superuser_conninfo) as connection:
+            connection.execute("UPDATE documents SET expires_at = %s", [expires_at])
+        around = await cached(reader)
+        assert around is not None
+        assert around.until == until
+        assert [each.name for each in around.known(named=[], limit=10)] == known
 
 
 async def test_too_much_is_not_held(

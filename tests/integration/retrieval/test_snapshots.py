@@ -250,6 +250,7 @@ async def test_what_expires_ends_what_is_held(reader: Database, superuser_connin
     assert snapshots.of(ANA, replace(user, at=now + hour - timedelta(microseconds=1)), reader)
     for later in (now + hour, now + 2 * hour):
         assert snapshots.of(ANA, replace(user, at=later), reader) is None
+        assert ANA not in snapshots
         await snapshots.loaded()
         assert snapshots.of(ANA, user, reader)
 
