@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +26,8 @@ from tests.conftest import as_superuser, limit_transactions, new_database
 from tests.pgbouncer import PgBouncer
 
 _WHERE = "SELECT current_setting('hitherto.tenant_id', true), pg_backend_pid()"
+_INSERT = "INSERT INTO users (tenant_id, user_id) VALUES (%s, %s)"
+_USERS = "SELECT tenant_id, user_id FROM users ORDER BY user_id"
 _SETTINGS = """
 SELECT current_setting('search_path'), current_setting('timezone'),
        current_setting('statement_timeout'), current_setting('plan_cache_mode')
@@ -109,6 +111,25 @@ async def test_tenants_take_turns_on_one_server(database: Database) -> None:
 
     servers = await asyncio.gather(*(look(f"t{number}") for number in range(8)))
     assert len(set.union(*servers)) == 1
+
+
+async def test_tenants_write_and_read_their_own_rows_on_one_server(pooler: PgBouncer) -> None:
+    """Their users have the same names; every other row is written within a transaction."""
+
+    async def write(database: Database, tenant: str) -> None:
+        expected = []
+        with acting_for(tenant):
+            for number in range(10):
+                async with database.connection() as connection, AsyncExitStack() as stack:
+                    if number % 2:
+                        await stack.enter_async_context(connection.transaction())
+                    await connection.execute(_INSERT, [tenant, f"u{number}"])
+                    await asyncio.sleep(0)
+                    expected.append((tenant, f"u{number}"))
+                    assert await connection.fetch_rows(_USERS) == expected
+
+    async with opened(pooler.conninfo, "hitherto_write") as database:
+        await asyncio.gather(*(write(database, f"t{number}") for number in range(8)))
 
 
 async def test_nothing_is_left_in_the_session(database: Database, pooler: PgBouncer) -> None:
