@@ -10,6 +10,7 @@ there are several, parted by `|`, makes a story of each. Names in capitals stand
     told: MEAT NONE                 the current memories of `WORDS`, each as often as there is one
     MEAT of first again             the conversations of its sources
     remember MEAT; MEAT as before   the same memory, in the same words, of the same sources
+    BAKES stands for PIES BUNS      what it supersedes; the one remembered, if one is
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ WORDS = {
 }
 MERGED = "; ".join([*(f"{each.lower()} {day}: {each}" for day, each in enumerate(SWEETS)), "merge"])
 """Five conversations say what is merged into BAKES."""
+_CHANGED = "Ana has changed"
 _CAUSES = [f"Ana's friend number {n} is called Friend{n}" for n in range(9)]
 """Of what nothing else speaks: saving it sets a reconciliation off."""
 _LISTS = {
@@ -106,7 +108,7 @@ def learning(request: ChatRequest) -> Mapping[str, Any]:
     if verb in _LISTS:
         known = change(shown(request, words), text, by)
         if verb == "No longer":
-            new = {"new_memories": [new_memory("Ana has changed", [by])]}
+            new = {"new_memories": [new_memory(_CHANGED, [by])]}
             return {**new, _LISTS[verb]: [{**known, "by": 0}]}
         return {_LISTS[verb]: [{**known, "by": None} if verb != "Forget" else known]}
     said_of = re.fullmatch(r"(.+?)( perhaps)? (instead of|rewording)", verb)
@@ -131,6 +133,7 @@ class Teller:
         self.counts: Mapping[str, int] = {}
         self.times: dict[str, datetime] = {}
         self.jobs: dict[str, str] = {}
+        self.asked = 0
         self.merged_id = ""
         self.known: dict[str, memory_pb2.Memory] = {}
         self._gone: dict[str, str] = {}
@@ -139,8 +142,8 @@ class Teller:
 
     def _answer(self, request: ChatRequest) -> ChatAnswer:
         if request.consolidation:
-            merging = all_into(WORDS["BAKES"], type="fact")
-            return ChatAnswer.of(memories=list(merging(request)))
+            return ChatAnswer.of(memories=list(all_into(WORDS["BAKES"], type="fact")(request)))
+        self.asked += request.reconciliation
         return reconciled(self.settling, learning)(request)
 
     async def tell(self, story: str | Sequence[str]) -> None:
@@ -198,10 +201,9 @@ class Teller:
         self.counts = (await settled(self.services)).counts
 
     async def correct(self, name: str, into: str, along: str | None) -> None:
-        memory = {"content": WORDS[into]}
-        mask, memory_id = {"paths": ["content"]}, (await self.one(name)).id
-        asked = {"memory": memory, "update_mask": mask, "carry_along": along is not None}
-        await ask(self.services, "UpdateMemory", memory_id=memory_id, **asked)
+        asked = {"memory": {"content": WORDS[into]}, "update_mask": {"paths": ["content"]}}
+        asked |= {"memory_id": (await self.one(name)).id, "carry_along": bool(along)}
+        await ask(self.services, "UpdateMemory", **asked)
 
     async def clear(self) -> None:
         self.counts = (await ask(self.services, "ClearMemories")).counts
@@ -233,9 +235,10 @@ class Teller:
 
     async def _settle(self, settling: Settling) -> None:
         """Let a reconciliation do something, set off by saving something else."""
-        self.settling = settling
+        self.settling, before = settling, self.asked
         await save(self.services, next(self._causes))
         await self.settle()
+        assert self.asked > before
 
     async def doubt(self, names: str, because: str) -> None:
         await self.will_doubt(names, because)
@@ -243,9 +246,11 @@ class Teller:
 
     async def join(self, vainly: str | None, others: str, keep: str) -> None:
         await self._settle(joining(WORDS[keep], *(WORDS[other] for other in others.split())))
+        kept = "" if vainly else (await self.one(keep)).id
         for other in others.split():
             self.jobs["join"] = self.jobs[f"join of {other}"] = self.jobs["job"]
             await self.status(other, "active" if vainly else "superseded")
+            assert (await self.one(other)).superseded_by == kept
 
     async def replace(self, old: str, new: str) -> None:
         await self._settle(replacing(WORDS[old], WORDS[new]))
@@ -273,10 +278,10 @@ class Teller:
     # --- what is so then ---
 
     async def told(self, names: str) -> None:
-        named = {words: name for name, words in WORDS.items()}
-        found = [named.get(each.content) for each in await memories(self.services)]
-        wanted = [] if names == "nothing" else sorted(names.split())
-        assert sorted(filter(None, found)) == wanted, found
+        names_of = {words: name for name, words in WORDS.items()}
+        every = [each.content for each in await memories(self.services)]
+        found = [names_of.get(each, each) for each in every if each not in (*_CAUSES, _CHANGED)]
+        assert sorted(found) == ([] if names == "nothing" else sorted(names.split())), every
 
     async def sources(self, name: str, conversations: str) -> None:
         found = sorted(each.conversation_id for each in (await self.one(name)).sources)
@@ -304,9 +309,6 @@ class Teller:
         found = (await self.one(name)).last_confirmed_at.ToDatetime(UTC)
         assert found == self.times[conversation], found
 
-    async def unconfirmed(self, name: str) -> None:
-        assert not (await self.one(name)).HasField("last_confirmed_at")
-
     async def open(self, name: str) -> None:
         found = await self.one(name)
         assert (found.superseded_by, found.HasField("valid_to")) == ("", False), found
@@ -319,13 +321,11 @@ class Teller:
     async def worth(self, name: str, importance: str) -> None:
         assert (await self.one(name)).importance == float(importance)
 
-    async def supersedes_known(self, name: str) -> None:
-        assert list((await self.one(name)).supersedes) == [self.known[name].id]
-
-    async def may_replace(self, name: str, others: str) -> None:
-        names = [] if others == "nothing" else others.split()
-        wanted = {(await self.one(other)).id for other in names}
-        assert set((await self.one(name)).may_replace) == wanted
+    async def names(self, name: str, what: str, others: str) -> None:
+        found = await self.one(name)
+        ids = found.supersedes if what == "stands for" else found.may_replace
+        each = [] if others == "nothing" else others.split()
+        assert set(ids) == {(self.known.get(one) or await self.one(one)).id for one in each}, found
 
     async def on_its_own(self, name: str) -> None:
         """It stands for no other memory, and has nothing of one."""
@@ -342,8 +342,9 @@ class Teller:
         found = (await self.one(name)).doubt.since.ToDatetime(UTC)
         assert found == self.times[conversation], found
 
-    async def certain(self, name: str) -> None:
-        assert not (await self.one(name)).HasField("doubt")
+    async def without(self, name: str, what: str) -> None:
+        found = await self.one(name)
+        assert not found.HasField("doubt" if what == "certain" else "last_confirmed_at"), found
 
     async def counted(self, name: str, number: str) -> None:
         assert self.counts[name] == int(number), self.counts
@@ -387,14 +388,12 @@ _ACTS: Mapping[str, Callable[..., Awaitable[None]]] = {
     r"(\w+) in doubt since (\w+)": Teller.in_doubt_since,
     r"(\w+) since (\w+)": Teller.since,
     r"(\w+) confirmed by (\w+)": Teller.confirmed,
-    r"(\w+) unconfirmed": Teller.unconfirmed,
     r"(\w+) goes on": Teller.open,
     r"(\w+) has ended": Teller.ended,
     r"(\w+) is worth (.+)": Teller.worth,
-    r"(\w+) has taken its place": Teller.supersedes_known,
+    r"(\w+) (stands for|may replace) (.+)": Teller.names,
     r"(\w+) in doubt(?: because (\w+))?": Teller.in_doubt,
-    r"(\w+) certain": Teller.certain,
-    r"(\w+) may replace (.+)": Teller.may_replace,
+    r"(\w+) (certain|unconfirmed)": Teller.without,
     r"(\w+) on its own": Teller.on_its_own,
     r"(\w+) of (.+)": Teller.sources,
 }

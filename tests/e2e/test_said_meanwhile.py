@@ -42,7 +42,7 @@ SERVICE_SETTINGS = {"reconcile": True}
         {ASKED}; take back first; late 1: MEAT!!; counted kept_forgotten: 1; told: nothing
     row 72: what was ended and said again is one memory, as if nobody had ended it:
         {ENDED}; remember MEAT; take back bad; told: MEAT; MEAT of first other
-        MEAT since first; MEAT confirmed by other; MEAT has taken its place
+        MEAT since first; MEAT confirmed by other; MEAT stands for MEAT
         take back other | take back first
         told: MEAT; MEAT of first | MEAT of other
         MEAT since first | MEAT since other
@@ -61,7 +61,7 @@ SERVICE_SETTINGS = {"reconcile": True}
         bad 0: MEAT; take back bad; bad 1: MEAT!; counted kept_forgotten: 1; told: nothing
         other 2: MEAT!!; counted kept_forgotten: 0; told: MEAT; MEAT of other; MEAT since other
         remember MEAT; take back bad; told: MEAT; MEAT as before
-        restore MEAT; told: MEAT; MEAT has taken its place; restore MEAT; told: MEAT MEAT
+        restore MEAT; told: MEAT; MEAT stands for MEAT; restore MEAT; told: MEAT MEAT
     row 72: who restores what was taken back states it:
         first 0: MEAT; take back first; restore MEAT; bad 2: Forget: MEAT; told: nothing
         take back bad; told: MEAT

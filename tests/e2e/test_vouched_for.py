@@ -45,8 +45,8 @@ SERVICE_SETTINGS = {"reconcile": True}
         first 0: MEAT; ended 1: No longer: MEAT; take back first; restore MEAT
         MEAT is contradicted; told: nothing; take back ended; told: MEAT; MEAT goes on
     row 72: messages that somebody vouched for stay with a part that is repeated:
-        {JOINED}; meat 1: MEAT!; VEGETARIAN of meat meat
-        take back meat; VEGETARIAN as before; MEAT of meat
+        {VOUCHED}; remember MEAT; save VEGETARIAN; join MEAT to VEGETARIAN; remember VEGETARIAN
+        meat 1: MEAT!; VEGETARIAN of meat meat; take back meat; VEGETARIAN as before; MEAT as before
     row 72: a part that only a repetition states stays joined:
         meat 0: MEAT; save VEGETARIAN; join MEAT to VEGETARIAN; again 1: MEAT!; take back meat
         MEAT is superseded; VEGETARIAN of again; MEAT of again
