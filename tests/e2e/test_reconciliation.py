@@ -116,15 +116,13 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
     b9: the same in other words becomes one, and what somebody has undone is not done again:
         one 0: VEGETARIAN; two 90: NONE; join NONE to VEGETARIAN; counted joined: 1
         VEGETARIAN of one two; again 91: NONE; told: VEGETARIAN
-        take back the join; told: VEGETARIAN NONE; VEGETARIAN is active
-        VEGETARIAN of one again; NONE of two again
+        take back the join; told: VEGETARIAN NONE; VEGETARIAN of one again; NONE of two again
         vainly join NONE to VEGETARIAN; counted refused_undone: 1; told: VEGETARIAN NONE
     c5: restoring parts one joined memory and nothing else:
         one 0: VEGETARIAN; two 90: NONE; two 91: MEAT
         join NONE MEAT to VEGETARIAN; counted joined: 2; VEGETARIAN stands for NONE MEAT
-        VEGETARIAN of one two two; VEGETARIAN confirmed by two
-        restore NONE; told: VEGETARIAN NONE; NONE goes on; VEGETARIAN of one two
-        VEGETARIAN stands for MEAT; VEGETARIAN confirmed by two
+        VEGETARIAN of one two two; VEGETARIAN confirmed by two; restore NONE; told: VEGETARIAN NONE
+        NONE goes on; VEGETARIAN of one two; VEGETARIAN stands for MEAT; VEGETARIAN confirmed by two
         vainly join NONE to VEGETARIAN; counted refused_undone: 1
         take back two; VEGETARIAN unconfirmed
     b9: what was said later in joined words is not replaced, whoever of equal trust said it:
