@@ -192,6 +192,8 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     [
         ("in Dubai until 2026-05", datetime(2026, 6, 1)),
         ("in Dubai, nobody knows how long", None),
+        # Nobody reads such a day here.
+        ("in Dubai until 15.05.2026", datetime(2026, 4, 1)),
     ],
 )
 async def test_what_lasts_longer_is_told_after_the_end_that_was_named_first(

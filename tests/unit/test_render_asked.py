@@ -340,6 +340,9 @@ def test_a_changed_memory_gives_way_only_to_the_words_that_changed_it() -> None:
     ):
         item = RelevantItem.of_memory(replace(began, content=other), 0.9)
         assert f"- {other}{note}" in lines(found(item, heard))
+    # Its last words may be those of a message that was not found.
+    again = replace(began, version=3, evidence=[*said, (SourceRef("c3", "m3"), "now 28")])
+    assert f"- {words} (2025-12-01)" in lines(found(RelevantItem.of_memory(again, 0.9), now))
     unchanged = RelevantItem.of_memory(replace(changed, version=1), 0.9)
     text = block(found(unchanged, then, now)).text
     assert words not in text

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from benchmarks.state import people, replies
-from hitherto_extraction.pipeline.digits import strange
+from hitherto_extraction.pipeline.digits import put_off, strange
 
 REFUSED = {"ar": 0, "de": 0, "en": 4, "es": 0, "hi": 0, "ja": 7, "vi": 1, "zh": 1}
 """What is left, of 1,787 wordings: counts of what was listed, months without a day, and numbers of
@@ -94,6 +94,7 @@ def test_what_was_said_or_computed_is_no_stranger() -> None:
         ("phone 0170 1234567", "now 0170/123 45 67"), ("Tel. 01701234567", "0170 123-45-67"),
         ("IBAN DE89370400440532013000", "DE89 3704 0044 0532 0130 00"),
         ("0170 / 1234567", "01701234567"), ("80 m²", "80 Quadratmeter"),
+        ("call 5551234", "555 1234"), ("ab 4/2026", "bis 15.03.2026, ab nächstem Monat"),
         ("bis 15.03.2026", "bis in zwei Wochen"),
         ("since 3/2026", "since this month"),
         ("từ đầu tháng 4/2026", "từ tháng sau"), ("2026年4月に引っ越す", "来月引っ越す"),
@@ -147,7 +148,8 @@ def test_a_date_may_name_its_month_in_any_language() -> None:
         ("मेरा जन्म 15 मार्च 1990 को हुआ", "1990-03-15"),
         ("from May 2019 to 5 June 2020", "2020-06-05"),
         ("from May 3, 2015 to June 7, 2019", "2015-05-03"),
-        ("15 March 1990 at 4 am", "1990-03-15"),
+        ("15 March 1990 at 4 am", "1990-03-15"), ("15 Mar. 1990", "1990-03-15"),
+        ("15. Jan. 1990", "1990-01-15"), ("15-Mar-1990", "1990-03-15"),
         ("1990年3月15日生まれ", "1990-03-15"), ("sinh ngày 15 tháng 3 năm 1990", "1990-03-15"),
     ]:  # fmt: skip
         assert found(f"born {day}", said) == []
@@ -177,3 +179,16 @@ def test_no_part_of_a_date_is_made_up() -> None:
 
 def test_the_old_wording_is_a_source_too() -> None:
     assert found("takes 20 mg since 3 weeks", "takes 20 mg", "3 weeks now") == []
+
+
+def test_an_expiry_moves_with_the_last_day_that_is_named_or_the_last_month() -> None:
+    end = datetime(2026, 3, 16, tzinfo=UTC)
+    for old, new, days in (
+        ("in Dubai until 2026-03-15", "in Dubai until 2026-04-15", 31),
+        ("2026-03 sprint, in Dubai until 2026-03-15", "in Dubai until 2026-03-20", 5),
+        ("in Dubai until 2026-03-15", "until 2026-03-20, then in Paris in 2026-05", 5),
+        ("in Dubai until 2026-03-15", "in Dubai bis 20.03.2026", 0),
+        ("in Dubai this month", "in Dubai until 2026-04-15", 0),
+    ):
+        assert put_off(end, old, new) == end + timedelta(days=days)
+    assert put_off(end, "in Dubai until 2026-03-15", "in Dubai for good") is None

@@ -23,6 +23,8 @@ _GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3}){0,6}[.,'’٬\
 _SPLIT = re.compile(r"(?<!\d)\d+(?:[ \u00a0/()-]{1,3}\d+)+")
 _SPLIT_DIGITS = 9
 """Minimum digits of such a number: more than a date has."""
+_SPACED_DIGITS = 6
+"""The same if only spaces or brackets part its groups."""
 _HAN_NUMERAL = re.compile(r"(?<!\d)\d{0,20}[\u3007\u4e00-\u9fff][\d\u3007\u4e00-\u9fff]*")
 _SCALED = re.compile(r"(?<!\d)(\d{1,20})[.](\d{1,20})([\u4e00-\u9fff])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
@@ -40,7 +42,8 @@ _COMPUTED = timedelta(days=400)
 """How far from its message a day may lie that a message means without naming it."""
 _GAP = r"[^\d./!?;。！？\n-]{1,14}"
 _DATED = re.compile(
-    rf"(?<!\d)(?:(\d{{1,2}})[.]?{_GAP})?(?:(\d{{1,2}})[.]?{_GAP})?((?:19|20)\d{{2}})(?!\d)"
+    rf"(?<!\d)(?:(\d{{1,2}})[.-]?{_GAP})?(?:(\d{{1,2}})[.-]?{_GAP}(?:[.] |-)?)?"
+    r"((?:19|20)\d{2})(?!\d)"
     rf"(?=(?:{_GAP}(\d{{1,2}})(?!\d)(?:{_GAP}(\d{{1,2}})(?!\d))?)?)"
 )
 """A year and the numbers before and after it in its sentence, with room for a month's name."""
@@ -60,7 +63,9 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     numbered: set[str] = set()
     for source in sources:
         said = _ascii(source)
-        numbered.update(each[0] or each[5] for each in _DATE_BY_SIGNS.findall(said))
+        for year, _, day, first, _, last in _DATE_BY_SIGNS.findall(said):
+            if not day and not first:
+                numbered.add(year or last)
         # Two wordings are compared as they stand: words for a month may be those of another one.
         for first, second, year, *after in _DATED.findall(said) if days else ():
             for beside in ((first, second), after):
@@ -88,7 +93,7 @@ def put_off(end: datetime, old: str, new: str) -> datetime | None:
     """The end of the last day that an old wording names, moved to the last one of a new wording.
 
     There is none if the new wording names no day. Any other moment stays as it is: it has nothing
-    to do with that day.
+    to do with that day. So does one beside a date that is written otherwise than a model should.
 
     Raises:
         OverflowError: There is no such moment.
@@ -96,7 +101,9 @@ def put_off(end: datetime, old: str, new: str) -> datetime | None:
     before, after = (max(_days_of(each), default=None) for each in (old, new))
     if before is None or not _is_end(end, before):
         return end
-    return None if after is None else end + (after - before)
+    if after is None:
+        return end if _DATE_BY_SIGNS.search(_ascii(new)) else None
+    return end + (after - before)
 
 
 def _is_end(moment: datetime, day: date) -> bool:
@@ -106,13 +113,16 @@ def _is_end(moment: datetime, day: date) -> bool:
 
 
 def _days_of(text: str) -> list[date]:
-    """The days that a text names, of a month the last."""
-    days = []
+    """The days that a text names; if it names none, the last ones of its months."""
+    days, ends = [], []
     for year, month, day in _DATE.findall(_ascii(text)):
         with suppress(ValueError):
-            last = int(day) if day else monthrange(int(year), int(month))[1]
-            days.append(date(int(year), int(month), last))
-    return days
+            if day:
+                days.append(date(int(year), int(month), int(day)))
+            else:
+                last = monthrange(int(year), int(month))[1]
+                ends.append(date(int(year), int(month), last))
+    return days or ends
 
 
 def _of_han(text: str) -> set[str]:
@@ -168,7 +178,8 @@ def _is_written(signs: str, known: set[str]) -> bool:
 def _unsplit(grouped: str) -> str:
     """The digits of a number in groups; empty if they are too few to be one number."""
     run = re.sub(r"\D", "", grouped)
-    return _plain(run) if len(run) >= _SPLIT_DIGITS else ""
+    least = _SPLIT_DIGITS if set(grouped) & set("/-") else _SPACED_DIGITS
+    return _plain(run) if len(run) >= least else ""
 
 
 def _is_known(grouped: str, known: set[str]) -> bool:

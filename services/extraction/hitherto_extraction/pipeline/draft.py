@@ -174,4 +174,9 @@ def may_change(evidence: Evidence, known: CurrentMemory) -> bool:
 
 def whole(known: CurrentMemory) -> str:
     """The full text of a memory, even if its content was cut."""
-    return known.detail if known.detail and known.content.endswith("…") else known.content
+    return whole_words(known.content, known.detail)
+
+
+def whole_words(content: str, detail: str) -> str:
+    """The full text of a wording; the detail has it if the content was cut."""
+    return detail if detail and content.endswith("…") else content

@@ -273,11 +273,16 @@ def learn(
 
 
 def _words_of_what_changed(plan: Plan) -> list[str]:
-    """What the memories that a reply changes said and say: "it ends in 703" leaves the rest out."""
+    """What the memories that a reply changes said and say: "it ends in 703" leaves the rest out.
+
+    A memory may be changed and then forgotten by one reply.
+    """
+    changes = [*plan.closures, *plan.rewrites]
+    forgotten = {each.after.memory_id for each in changes if each.after.status == "forgotten"}
     return [
         whole(each)
-        for change in [*plan.closures, *plan.rewrites]
-        if change.after.status != "forgotten" and trust.is_higher(change.before.origin)
+        for change in changes
+        if change.after.memory_id not in forgotten and trust.is_higher(change.before.origin)
         for each in (change.before, change.after)
     ]
 

@@ -17,7 +17,7 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import MAX_LABELS, NewItem, UpdatedItem
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.digits import put_off, strange
-from hitherto_extraction.pipeline.draft import Draft, hides, may_change, whole
+from hitherto_extraction.pipeline.draft import Draft, hides, may_change, whole, whole_words
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
 from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.questions import kept
@@ -110,15 +110,18 @@ def _check(draft: Draft, update: UpdatedItem) -> Change | None:
         draft.note_said(known, "updated", evidence, _words(update))
         return None
     content = (update.content if reworded else None) or known.content
+    detail = update.detail if reworded else known.detail
     after = replace(
         known,
         content=content,
-        detail=update.detail if reworded else known.detail,
+        detail=detail,
         importance=_importance(draft, known, update.importance),
         confidence=update.confidence or known.confidence,
         tags=_tags(known.tags, update.tags),
         said_at=evidence.said_at,
-        expires_at=expiry_after(known.expires_at, known.content, content, evidence.said_at),
+        expires_at=expiry_after(
+            known.expires_at, whole(known), whole_words(content, detail), evidence.said_at
+        ),
     )
     if replace(after, said_at=known.said_at) == replace(known, tags=tuple(known.tags)):
         draft.note_sources(known.memory_id, evidence)

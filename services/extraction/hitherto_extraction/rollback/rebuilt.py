@@ -17,6 +17,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline import questions
 from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.dedupe import same_words
+from hitherto_extraction.pipeline.draft import whole_words
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.pipeline.updates import expiry_after
@@ -258,12 +259,11 @@ class RebuiltMemory:
             held["origin"], held["valid_from"] = statement.origin, statement.said_at
         elif outranks(held["origin"], statement.origin) or statement.said_at < held["said_at"]:
             return
-        old = held["content"]
-        if said["content"] and not same_words(old, said["content"]):
+        old = whole_words(held["content"], held["detail"])
+        if said["content"] and not same_words(held["content"], said["content"]):
             held["content"], held["detail"] = said["content"], said["detail"]
-        held["expires_at"] = expiry_after(
-            held["expires_at"], old, held["content"], statement.said_at
-        )
+        new = whole_words(held["content"], held["detail"])
+        held["expires_at"] = expiry_after(held["expires_at"], old, new, statement.said_at)
         held["confidence"] = said["confidence"] or held["confidence"]
         if said["importance"] is not None:
             held["importance"] = said["importance"]

@@ -292,12 +292,13 @@ def answering(of: SectionsOfBlock, *, nothing: bool) -> Plan:
     """The order with a question: what affects any answer has its part, then relevance decides."""
     share, most = (_NEAREST, _NEAREST_TOKENS) if nothing else (_PINNED, _PINNED_TOKENS)
     evidence = of.items if isinstance(of.items, AnsweringLines) else Step(of.items)
+    memories = Step(of.memories, _FIRST_MEMORIES, share, most, skips=True)
     return (
         Step(of.profile, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True),
         Step(of.conversations, 1, share=_ONGOING_FLOOR),
         Step(of.entities, share=_NAMED_FLOOR, skips=True),
-        Step(of.memories, _FIRST_MEMORIES, share, most, skips=True),
-        evidence,
+        # That nothing answers is said above all.
+        *((evidence, memories) if nothing else (memories, evidence)),
     )
 
 

@@ -223,9 +223,11 @@ class Lines:
             end = memory.expires_at - timedelta(microseconds=1)
         since = self._iso(memory.valid_from)
         held = since + (f" until {self._iso(end)}{then}" if end else "")
-        said = [self._said[source] for source in changed_by(memory) if source in self._said]
-        if said and not end and (changed := self._iso(max(said))) > since:
-            since, held = changed, f"{since}, as of {changed}"
+        changed = changed_by(memory)
+        said = [self._said[source] for source in changed if source in self._said]
+        # The present words may be those of a message that was not found.
+        if said and not end and len(said) == len(changed) and self._iso(max(said)) > since:
+            since, held = self._iso(max(said)), f"{since}, as of {self._iso(max(said))}"
         if self.annotate:
             about = f" ({memory.origin}, {held}, id {memory.memory_id}"
             by = f", replaced by {memory.superseded_by}" if memory.superseded_by else ""
