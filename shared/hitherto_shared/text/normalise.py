@@ -55,6 +55,8 @@ _DECOMPOSED: dict[str, Literal["NFD", "NFKD"]] = {
     "NFKC": "NFKD",
     "NFKD": "NFKD",
 }
+FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
+"""Signs such as ½."""
 
 
 def nfc(text: str) -> str:
@@ -86,6 +88,17 @@ def _in_order(form: Literal["NFD", "NFKD"], run: str) -> str:
     return "".join(
         "".join(sorted(group, key=order.__getitem__) if marks else group)
         for marks, group in groupby(signs, key=is_mark.__getitem__)
+    )
+
+
+def in_ascii_digits(text: str) -> str:
+    """The text with the digits of every script as ASCII digits, without superscripts (m²)."""
+    if text.isascii():
+        return text
+    level = "".join(ch for ch in text if not unicodedata.decomposition(ch).startswith("<su"))
+    return "".join(
+        str(int(ch)) if ch.isdecimal() and not ch.isascii() else ch
+        for ch in normalized("NFKC", FRACTION.sub(r" \g<0>", level))
     )
 
 

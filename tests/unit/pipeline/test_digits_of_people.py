@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from benchmarks.state import people, replies
-from hitherto_extraction.pipeline.digits import put_off, strange
+from hitherto_extraction.pipeline.digits import strange
+from hitherto_extraction.pipeline.named_days import put_off
 
 REFUSED = {"ar": 0, "de": 0, "en": 4, "es": 0, "hi": 0, "ja": 7, "vi": 1, "zh": 1}
 """What is left, of 1,787 wordings: counts of what was listed, months without a day, and numbers of

@@ -16,9 +16,10 @@ from typing import Any
 from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import MAX_LABELS, NewItem, UpdatedItem
 from hitherto_extraction.pipeline.dedupe import same_words
-from hitherto_extraction.pipeline.digits import put_off, strange
+from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.draft import Draft, hides, may_change, whole, whole_words
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
+from hitherto_extraction.pipeline.named_days import put_off
 from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.storage.known_memories import CurrentMemory
