@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -66,14 +67,14 @@ RETURNING u.user_id
 _ANALYSE_GROWN = "SELECT analyse_grown()"
 
 # Across users. The same on each node of a cluster, whose tables are the shards, which Citus lets
-# nobody lock otherwise. A node that is away is left out.
+# nobody lock otherwise; the coordinator may have some too. A failure's first line quotes no rows.
 _ANALYSE_GROWN_SHARDS = """
-SELECT max(result)
-FROM run_command_on_workers($$
+SELECT nodeid AS node, success AS succeeded, split_part(result, E'\\n', 1) AS said
+FROM run_command_on_all_nodes($$
     SELECT CASE set_config('citus.enable_manual_changes_to_shards', 'on', true)
            WHEN 'on' THEN hitherto.analyse_grown() END
 $$)
-WHERE success AND result <> ''
+WHERE NOT success OR result <> ''
 """
 
 # By the rules of decay, or, with `surplus`, because there are too many.
@@ -268,15 +269,23 @@ async def count(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class OfNode:
+    """What a node of a cluster did: the table that it analysed, or why it failed."""
+
+    node: int
+    succeeded: bool
+    said: str
+
+
 async def analyse_grown(connection: Connection) -> str | None:
     """Analyse a table that has doubled since its last analysis; its name, None if none has."""
     table: str | None = await connection.fetch_value(_ANALYSE_GROWN)
     return table
 
 
-async def analyse_grown_shards(connection: Connection) -> str | None:
-    """The same on every node of a cluster; the name of one shard. None on one server."""
+async def analyse_grown_shards(connection: Connection) -> list[OfNode]:
+    """The same for a shard on every node of a cluster; nothing of a node where none has."""
     if not connection.is_distributed:
-        return None
-    shard: str | None = await connection.fetch_value(_ANALYSE_GROWN_SHARDS)
-    return shard
+        return []
+    return await connection.fetch(OfNode, _ANALYSE_GROWN_SHARDS)

@@ -25,21 +25,26 @@ class TableStatistics:
 
     async def refresh_one(self, timeout: float = _ONE_SECONDS) -> bool:
         """Analyse a table that has grown, within `timeout` seconds; False if none has."""
-        return self._told(await self.database.run(upkeep.analyse_grown, timeout=timeout))
+        table = await self.database.run(upkeep.analyse_grown, timeout=timeout)
+        if table:
+            logger.info("analysed a table", extra={"table": table})
+        return bool(table)
 
     async def refresh_shards(self, timeout: float = _ONE_SECONDS) -> bool:
         """The same for a shard on each node of a cluster, to which it connects anew."""
-        return self._told(await self.database.run(upkeep.analyse_grown_shards, timeout=timeout))
+        nodes = await self.database.run(upkeep.analyse_grown_shards, timeout=timeout)
+        for each in nodes:
+            if each.succeeded:
+                logger.info("analysed a table", extra={"table": each.said})
+            else:
+                why = {"node": each.node, "said": each.said}
+                logger.warning("a node's tables are analysed later", extra=why)
+        return any(each.succeeded for each in nodes)
 
     async def refresh(self, seconds: float) -> None:
         """Analyse every table that has grown, within `seconds`; the next sweep does the rest."""
         ends = monotonic() + seconds
-        with faults.Tolerated(logger, "tables are analysed later"):
-            for one in (self.refresh_one, self.refresh_shards):
+        for one in (self.refresh_one, self.refresh_shards):
+            with faults.Tolerated(logger, "tables are analysed later"):
                 while (left := ends - monotonic()) > 0 and await one(left):
                     pass
-
-    def _told(self, table: str | None) -> bool:
-        if table:
-            logger.info("analysed a table", extra={"table": table})
-        return bool(table)
