@@ -168,12 +168,19 @@ def route(
             if plan is not None:
                 connection.execute("SET LOCAL citus.propagate_set_commands = local")
                 connection.execute("SET LOCAL hitherto.tenant_id = '1'")
-                if given_by_some:
-                    connection.execute(_explained(fewer))
-            rows = connection.execute(_explained(values)).fetchall()
+            calls: list[Sequence[sql.Composable]] = [values]
+            if plan is not None and given_by_some:
+                calls.append(fewer)
+            plans = [connection.execute(_explained(each)).fetchall() for each in calls]
     except psycopg.Error as error:
         return Route(refused=" ".join(str(error).split())[:200])
-    return read_plan("\n".join(line for (line,) in rows), plan.distributed if plan else ())
+    distributed = plan.distributed if plan else ()
+    routes = [read_plan("\n".join(line for (line,) in rows), distributed) for rows in plans]
+    return Route(
+        max(each.tasks for each in routes),
+        max(each.steps for each in routes),
+        "; ".join(dict.fromkeys(each.refused for each in routes if each.refused)),
+    )
 
 
 def _with_samples(connection: psycopg.Connection, text: str, kinds: list[str]) -> list[str]:
