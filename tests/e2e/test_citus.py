@@ -24,10 +24,12 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from hitherto_client import AsyncHitherto
+from hitherto_extraction.upkeep.table_statistics import TableStatistics
 from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database import pipeline_connection
 from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.pool import Database
 from tests.cluster import checked, cluster_database, migrating
 from tests.conftest import as_superuser, new_database
 from tests.e2e.conftest import both_services, model_settings
@@ -54,7 +56,7 @@ UPDATE history SET actor = 'jwt:bea'
 WHERE tenant_id = 'default' AND user_id = 'ana' AND memory_id = %(memory_id)s
 """
 _NAMING_BEA = "SELECT count(*) FROM history WHERE actor LIKE '%:bea'"
-_SEALED = "SELECT count(*) > 0 FROM memories WHERE sealed IS NOT NULL"
+_SEALED = "SELECT count(*) > 0 FROM sealed_embeddings"
 _HOLD_USER = """
 SELECT FROM users WHERE tenant_id = 'default' AND user_id = 'ana' FOR UPDATE
 """
@@ -67,6 +69,29 @@ SELECT bool_or(result::real > 0)
 FROM run_command_on_shards('memories',
     'SELECT reltuples FROM pg_class WHERE oid = ''%s''::regclass')
 """
+_LET_COORDINATOR_HOLD = """
+SELECT citus_set_node_property(nodename, nodeport, 'shouldhaveshards', true)
+FROM pg_dist_node WHERE groupid = 0
+"""
+_MOVE_A_SHARD = """
+SELECT citus_move_shard_placement(s.shardid, s.nodename, s.nodeport, c.nodename, c.nodeport,
+    'block_writes')
+FROM citus_shards AS s CROSS JOIN pg_dist_node AS c
+WHERE s.table_name = 'hitherto.users'::regclass AND c.groupid = 0
+ORDER BY s.shardid LIMIT 1
+"""
+_MANY_USERS = """
+INSERT INTO hitherto.users (tenant_id, user_id)
+SELECT 'default', 'user-' || number FROM generate_series(1, 3000) AS number
+"""
+_COUNTED_BY_NODE = """
+SELECT nodeid, bool_and(result::real > 100)
+FROM run_command_on_placements('hitherto.users',
+    'SELECT reltuples FROM pg_class WHERE oid = ''%s''::regclass')
+JOIN pg_dist_node USING (nodename, nodeport)
+GROUP BY nodeid
+"""
+_NODES = "SELECT nodeid FROM pg_dist_node"
 _WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0"
 _END_OTHERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -430,7 +455,7 @@ class Life:
             with psycopg.connect(self.administrator, autocommit=True) as connection:
                 return connection.execute(_SEALED).fetchone() == (True,)
 
-        await eventually(sealed, "sealed rows")
+        await eventually(sealed, "vectors of sealed rows")
         found = (await self.client.search(USER, "insulin", limit=1)).results
         return found, await self._contents()
 
@@ -567,6 +592,21 @@ async def test_every_statement_goes_where_it_is_known_to(lives: Lives) -> None:
     """What waits for all shards, the loss of any node holds up: `make check-citus`."""
     done = checked(lives.administrator)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def test_shards_are_analysed_on_every_node(lives: Lives) -> None:
+    """Also on the coordinator, which has some where it is the only node."""
+    with psycopg.connect(lives.administrator, autocommit=True) as connection:
+        for statement in (_LET_COORDINATOR_HOLD, _MOVE_A_SHARD, _MANY_USERS):
+            connection.execute(statement)
+        maintenance = Database(lives.administrator, "hitherto_maintenance", application="test")
+        await maintenance.open()
+        try:
+            await TableStatistics(maintenance).refresh(120.0)
+        finally:
+            await maintenance.close()
+        nodes = {node: True for (node,) in connection.execute(_NODES).fetchall()}
+        assert dict(connection.execute(_COUNTED_BY_NODE).fetchall()) == nodes
 
 
 async def test_no_replica_is_read_beside_a_cluster(
