@@ -108,6 +108,7 @@ async def test_c7_a_service_starts_though_its_change_of_model_cannot_begin(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The mistaken length of the new model would take long to correct."""
+    monkeypatch.setattr(phases, "_LOOK_SECONDS", 0.5)
     monkeypatch.setattr(phases, "_BEGIN_SECONDS", 0.5)
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute("LOCK TABLE hitherto.summary_embeddings IN ACCESS EXCLUSIVE MODE")
@@ -133,6 +134,7 @@ async def test_c7_a_look_that_takes_long_is_not_called_a_change(
     """There may be nothing to change, and elsewhere than in the embedded database nobody does."""
     await database.run(lambda connection: register_model(connection, active, 8), timeout=60)
     await activate(database, active)
+    monkeypatch.setattr(phases, "_LOOK_SECONDS", 0.5)
     monkeypatch.setattr(phases, "_BEGIN_SECONDS", 0.5)
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute("LOCK TABLE hitherto.embedding_models IN ACCESS EXCLUSIVE MODE")
