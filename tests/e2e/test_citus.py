@@ -85,7 +85,7 @@ INSERT INTO hitherto.users (tenant_id, user_id)
 SELECT 'default', 'user-' || number FROM generate_series(1, 3000) AS number
 """
 _COUNTED_BY_NODE = """
-SELECT nodeid, bool_and(result::real > 100)
+SELECT nodeid, bool_and(result::real > 0)
 FROM run_command_on_placements('hitherto.users',
     'SELECT reltuples FROM pg_class WHERE oid = ''%s''::regclass')
 JOIN pg_dist_node USING (nodename, nodeport)

@@ -14,6 +14,7 @@ import pytest
 
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
+from hitherto_retrieval.render.layouts import NOTHING
 from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.models import NEUTRAL_TITLE, Entity, Message, Profile, SourceRef
 from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
@@ -218,6 +219,10 @@ def test_the_nearest_stand_in_a_small_block_without_an_answer() -> None:
         # Nothing else takes the room that they would have in a larger block.
         assert told[True].count("house number") >= 3, template
         assert told[False].count("house number") <= 1, template
+        assert NOTHING in told[True], template
+        # That nothing answers is said above all.
+        tight = block(found(memories=nearest, nothing=True), template, 90).text
+        assert not tight or NOTHING in tight, template
 
 
 def learnt(number: int, text: str, source: int, score: float) -> RelevantItem:

@@ -118,6 +118,7 @@ def test_any_other_number_is_one() -> None:
         ("phone 0170 1234568", "now 0170/123 45 67", ["1234568"]), ("34 cats", "3 4 cats", ["34"]),
         ("rent is 95000 euros", "rent is 950.00", ["95000"]), ("rent 125.00", "12500", ["125"]),
         ("Rechnung 4/2026", "Rechnung 3/2026", ["4"]), ("HA 2026.4", "HA 2026.3", ["4"]),
+        ("HA 2026.4", "HA 2026.3.1", ["4"]),
         ("1.12.1990", "11.2.1990", ["1", "12"]), ("1.2.3.4", "12.3.4", ["1", "2"]),
         ("seit 1.3.2024", "seit gestern", ["1", "3"]), ("2024年4月", "来月", ["4"]),
         ("version 3.2026.1", "the new version", ["3", "1"]),
@@ -168,6 +169,7 @@ def test_no_part_of_a_date_is_made_up() -> None:
         ("I was born on March 15, 1990.", "1990-13-15", ["13"]),
         ("born in March 1990. 15 cousins came", "1990-03-15", ["03"]),
         ("I have 15 cousins. In 1990 we moved", "1990-03-15", ["03"]),
+        ("I have 15 cousins. 1990 was hard", "1990-03-15", ["03"]),
         ("seit 5/1990", "1990-11-05", ["11"]),
         ("born in March 1990; I grew up with 15 cousins", "1990-03-15", ["03"]),
         ("on 3/15/1990", "1990-04-15", ["04"]), ("on 1990-03-15", "1990-04-15", ["04"]),
@@ -190,6 +192,14 @@ def test_an_expiry_moves_with_the_last_day_that_is_named_or_the_last_month() -> 
         ("in Dubai until 2026-03-15", "until 2026-03-20, then in Paris in 2026-05", 5),
         ("in Dubai until 2026-03-15", "in Dubai bis 20.03.2026", 0),
         ("in Dubai this month", "in Dubai until 2026-04-15", 0),
+        ("in Dubai until 2026-03-15", "from 2026-03-01 until 2026-03-31", 16),
     ):
         assert put_off(end, old, new) == end + timedelta(days=days)
+    end, later = datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)
+    for old, new in (
+        ("in Dubai until 2026-05", "in Dubai from 2026-03-01 until 2026-06"),
+        ("in Dubai from 2026-03-01 until 2026-05", "in Dubai until 2026-06-30"),
+    ):
+        assert put_off(end, old, new) == later
+    end = datetime(2026, 3, 16, tzinfo=UTC)
     assert put_off(end, "in Dubai until 2026-03-15", "in Dubai for good") is None

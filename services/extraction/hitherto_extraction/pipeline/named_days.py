@@ -21,7 +21,8 @@ _COMPUTED = timedelta(days=400)
 """How far from its message a day may lie that a message means without naming it."""
 _GAP = r"[^\d./!?;。！？\n-]{1,14}"
 _DATED = re.compile(
-    rf"(?<!\d)(?:(\d{{1,2}})[.-]?{_GAP})?(?:(\d{{1,2}})[.-]?{_GAP}(?:[.] |-)?)?"
+    rf"(?<!\d)(?:(\d{{1,2}})[.-]?{_GAP})?"
+    rf"(?:(\d{{1,2}})[.]?(?:{_GAP}|[ -][^\W\d_]{{2,5}}[.-] ?))?"
     r"((?:19|20)\d{2})(?!\d)"
     rf"(?=(?:{_GAP}(\d{{1,2}})(?!\d)(?:{_GAP}(\d{{1,2}})(?!\d))?)?)"
 )
@@ -53,8 +54,8 @@ class SaidDates:
         """Read a message, or another text that may give a wording its dates."""
         if not self._days:
             return
-        for year, _, day, first, _, last in _DATE_BY_SIGNS.findall(text):
-            if not day and not first:
+        for year, _, _, first, _, last in _DATE_BY_SIGNS.findall(text):
+            if not first:
                 self._numbered.add(year or last)
         for first, second, year, *after in _DATED.findall(text):
             for beside in ((first, second), after):
@@ -100,20 +101,23 @@ def _readings(
 
 
 def put_off(end: datetime, old: str, new: str) -> datetime | None:
-    """The end of the last day that an old wording names, moved to the last one of a new wording.
+    """The end of the last day or month that an old wording names, moved to that of a new wording.
 
-    There is none if the new wording names no day. Any other moment stays as it is: it has nothing
-    to do with that day. So does one beside a date that is written otherwise than a model should.
+    There is none if the new wording names neither. Any other moment stays as it is: it has nothing
+    to do with them. So does one beside a date that is written otherwise than a model should.
 
     Raises:
         OverflowError: There is no such moment.
     """
-    before, after = (max(_days_of(each), default=None) for each in (old, new))
-    if before is None or not _is_end(end, before):
-        return end
-    if after is None:
+    # A month counts like its last day. Old and new may each name both, of which one is the end.
+    days, months = ((_last_day(old), _last_day(new)), (_last_month(old), _last_month(new)))
+    for (before, after), other in ((days, months[1]), (months, days[1])):
+        if before is None or not _is_end(end, before):
+            continue
+        if after := after or other:
+            return end + (after - before)
         return end if _DATE_BY_SIGNS.search(in_ascii_digits(new)) else None
-    return end + (after - before)
+    return end
 
 
 def _is_end(moment: datetime, day: date) -> bool:
@@ -122,14 +126,21 @@ def _is_end(moment: datetime, day: date) -> bool:
     return timedelta(hours=-14) <= late <= timedelta(hours=12) and not late % _OFFSETS
 
 
-def _days_of(text: str) -> list[date]:
-    """The days that a text names; if it names none, the last ones of its months."""
-    days, ends = [], []
+def _last_day(text: str) -> date | None:
+    """The last day that a text names."""
+    days = []
     for year, month, day in _DATE.findall(in_ascii_digits(text)):
         with suppress(ValueError):
             if day:
                 days.append(date(int(year), int(month), int(day)))
-            else:
-                last = monthrange(int(year), int(month))[1]
-                ends.append(date(int(year), int(month), last))
-    return days or ends
+    return max(days, default=None)
+
+
+def _last_month(text: str) -> date | None:
+    """The last day of the last month that a text names without a day."""
+    ends = []
+    for year, month, day in _DATE.findall(in_ascii_digits(text)):
+        with suppress(ValueError):
+            if not day:
+                ends.append(date(int(year), int(month), monthrange(int(year), int(month))[1]))
+    return max(ends, default=None)

@@ -31,15 +31,18 @@ class TableStatistics:
         return bool(table)
 
     async def refresh_shards(self, timeout: float = _ONE_SECONDS) -> bool:
-        """The same for a shard on each node of a cluster, to which it connects anew."""
+        """The same for a shard on each node of a cluster, to which it connects anew.
+
+        False also if one of them fails: it would keep each next one waiting.
+        """
         nodes = await self.database.run(upkeep.analyse_grown_shards, timeout=timeout)
         for each in nodes:
             if each.succeeded:
-                logger.info("analysed a table", extra={"table": each.said})
+                logger.info("analysed a table", extra={"node": each.node, "table": each.said})
             else:
                 why = {"node": each.node, "said": each.said}
                 logger.warning("a node's tables are analysed later", extra=why)
-        return any(each.succeeded for each in nodes)
+        return bool(nodes) and all(each.succeeded for each in nodes)
 
     async def refresh(self, seconds: float) -> None:
         """Analyse every table that has grown, within `seconds`; the next sweep does the rest."""
