@@ -229,6 +229,14 @@ def test_only_what_passes_with_the_day_of_its_words_expires_with_that_of_new_one
     assert (day in rewrite.after.content, rewrite.after.expires_at) == (True, moved)
 
 
+def test_the_day_may_stand_where_the_words_of_a_memory_were_cut() -> None:
+    short, then, later = "Ana has an exam…", "Ana has an exam on 2026-03-05", "2026-03-15"
+    exam = known(content=short, detail=then, expires_at=_END)
+    new = update(content="Ana has her exam…", detail=f"Ana has her exam on {later}")
+    (rewrite,) = planned(exam, updated=[new], words=later).rewrites
+    assert rewrite.after.expires_at == _END + _DAYS
+
+
 def test_row_71_without_a_genuine_quote_both_wordings_stand() -> None:
     for quote, sources, why in [
         ("", ("m1",), "refused_without_quote"),

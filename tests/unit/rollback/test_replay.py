@@ -257,6 +257,17 @@ def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
     assert told(1, 2, 3) == ("", "")
 
 
+def test_an_expiry_moves_with_a_day_where_the_words_were_cut() -> None:
+    more: dict[str, Any] = {"action": "updated", "importance": None, "confidence": None, "tags": []}
+    first, later = ("2026-03-05", "2026-03-15")
+    spoken = [
+        said(1, "An exam…", detail=f"An exam on {first}", expires_at="2026-03-06T00:00:00+00:00"),
+        said(2, "Her exam…", detail=f"Her exam on {later}", hours=1, **more),
+    ]
+    versions = [version(1, content="An exam…"), version(2, content="Her exam…")]
+    assert replay(versions, spoken)["expires_at"] == datetime(2026, 3, 16, tzinfo=UTC)
+
+
 def test_a_request_to_forget_is_taken_back_too() -> None:
     for taken, status in [(False, "forgotten"), (True, "active")]:
         words = {"status": "forgotten", "valid_to": NOON.isoformat(), "superseded_by": None}

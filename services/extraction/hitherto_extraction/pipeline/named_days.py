@@ -109,12 +109,12 @@ def put_off(end: datetime, old: str, new: str) -> datetime | None:
     Raises:
         OverflowError: There is no such moment.
     """
-    # A month counts like its last day. Old and new may each name both, of which one is the end.
-    days, months = ((_last_day(old), _last_day(new)), (_last_month(old), _last_month(new)))
-    for (before, after), other in ((days, months[1]), (months, days[1])):
+    # Each may name a day and a month besides: the one with which it ended is followed.
+    (old_day, old_month), (new_day, new_month) = _last(old), _last(new)
+    for before, after in ((old_day, new_day or new_month), (old_month, new_month or new_day)):
         if before is None or not _is_end(end, before):
             continue
-        if after := after or other:
+        if after is not None:
             return end + (after - before)
         return end if _DATE_BY_SIGNS.search(in_ascii_digits(new)) else None
     return end
@@ -126,21 +126,12 @@ def _is_end(moment: datetime, day: date) -> bool:
     return timedelta(hours=-14) <= late <= timedelta(hours=12) and not late % _OFFSETS
 
 
-def _last_day(text: str) -> date | None:
-    """The last day that a text names."""
-    days = []
+def _last(text: str) -> tuple[date | None, date | None]:
+    """The last day that a text names, and the last day of the last month named without one."""
+    days: list[date] = []
+    ends: list[date] = []
     for year, month, day in _DATE.findall(in_ascii_digits(text)):
         with suppress(ValueError):
-            if day:
-                days.append(date(int(year), int(month), int(day)))
-    return max(days, default=None)
-
-
-def _last_month(text: str) -> date | None:
-    """The last day of the last month that a text names without a day."""
-    ends = []
-    for year, month, day in _DATE.findall(in_ascii_digits(text)):
-        with suppress(ValueError):
-            if not day:
-                ends.append(date(int(year), int(month), monthrange(int(year), int(month))[1]))
-    return max(ends, default=None)
+            last = int(day) if day else monthrange(int(year), int(month))[1]
+            (days if day else ends).append(date(int(year), int(month), last))
+    return max(days, default=None), max(ends, default=None)
