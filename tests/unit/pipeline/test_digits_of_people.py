@@ -112,7 +112,7 @@ def test_what_was_said_or_computed_is_no_stranger() -> None:
 
 def test_any_other_number_is_one() -> None:
     for wording, source, numbers in [
-        ("takes 40 mg", "now 20mg", ["40"]), ("earns 1,500 euros", "I earn 1,600", ["500"]),
+        ("takes 40 mg", "now 20mg", ["40"]), ("earns 1,500 euros", "I earn 1,600", ["1500"]),
         ("meets at 15:00", "at 2 pm", ["15"]),
         ("moved on 2024-03-01", "I moved yesterday", ["03", "01"]),
         ("phone 0170 1234568", "now 0170/123 45 67", ["1234568"]), ("34 cats", "3 4 cats", ["34"]),
@@ -128,6 +128,26 @@ def test_any_other_number_is_one() -> None:
         ("has 10 cats", "12,00,000", ["10"]),
     ]:  # fmt: skip
         assert found(wording, source) == numbers
+
+
+def test_an_amount_may_write_its_thousands_as_a_word_or_as_digits() -> None:
+    for wording, said in [
+        ("earns 85,000 euros", "now 85k"), ("1.200 Euro Miete", "die Miete ist jetzt 1,2k"),
+        ("lương 1.500.000 đồng", "lương 1,5 triệu đồng"), ("tiền thuê 5.000.000", "5tr một tháng"),
+        ("₹8,00,000 रुपये", "₹8 लाख रुपये दिए"), ("350,000 euros a year", "350k euros a year"),
+        ("Umsatz 2.300.000 Euro", "2,3 Mio Euro"), ("gaji 350.000", "gaji 350rb"),
+        ("a house for 1 200 000 zł", "dom za 1,2 mln zł"), ("walks 5,000 m", "5km every day"),
+    ]:  # fmt: skip
+        assert found(wording, said) == found(said, wording) == [], wording
+    for wording, said, numbers in [
+        ("earns 850,000 euros", "now 85k", ["850000"]),
+        ("earns 86,000 euros", "now 85k", ["86000"]),
+        ("rent is 350,000 dollars", "rent is 350 euros", ["350000"]),
+        ("rent is 350,000", "rent is 350", ["350000"]), ("350 000 Euro", "350 Euro", ["000"]),
+        ("takes 5,000 mg", "5mg at night", ["5000"]), ("takes 5000 mg", "5 mg a day", ["5000"]),
+        ("has 35,000 sheep", "has 35 cows and sheep", ["35000"]),
+    ]:  # fmt: skip
+        assert found(wording, said) == numbers, wording
 
 
 def test_without_a_day_no_date_is_computed() -> None:

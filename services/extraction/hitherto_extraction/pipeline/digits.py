@@ -1,8 +1,9 @@
 """Checks that a new wording holds no number that nobody said.
 
-A model also computes: days from "next Friday" (`named_days`), and hours of a clock with 24 from one
-with 12. These are recognised by arithmetic, so that no language needs a list of words. Han numerals
-(八十, 1.5万) and fractions (½) are digits as well: Unicode has their values.
+A model also computes: days from "next Friday" (`named_days`), 85,000 from "85k" (`amounts`), and
+hours of a clock with 24 from one with 12. These are recognised by arithmetic, so that no language
+needs a list of words. Han numerals (八十, 1.5万) and fractions (½) are digits as well: Unicode has
+their values.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import date
 
+from hitherto_extraction.pipeline.amounts import SaidAmounts
 from hitherto_extraction.pipeline.named_days import SaidDates
 from hitherto_shared.text.normalise import FRACTION, in_ascii_digits
 
@@ -40,20 +42,21 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     """
     text = in_ascii_digits(wording)
     known: set[str] = set()
-    dates = SaidDates(days)
+    dates, amounts = SaidDates(days), SaidAmounts()
     for source in sources:
         said = in_ascii_digits(source)
         dates.add(said)
+        amounts.add(said)
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
         known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
         known.update(_of_han(said))
         known.update(str(unicodedata.numeric(each))[2:] for each in FRACTION.findall(source))
     # Before anything takes the digits of a day apart.
-    text = dates.cut_from(text)
+    text = amounts.cut_from(dates.cut_from(text))
     text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
     text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
-    text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
+    text = _GROUPED.sub(lambda found: _ungrouped(found[0], known), text)
     text = _SPLIT.sub(lambda found: "" if _unsplit(found[0]) in known else found[0], text)
     if days:
         text = _YEAR.sub("", text)
@@ -99,7 +102,7 @@ def _number(values: Sequence[int]) -> int:
 
 
 def _stands(run: str, known: set[str]) -> bool:
-    if run in known or run == "0":
+    if run in known or run in {"0", "00"}:
         return True
     # 14:00 for "2 pm".
     return len(run) == 2 and 13 <= int(run) <= 23 and str(int(run) - 12) in known
@@ -117,9 +120,11 @@ def _unsplit(grouped: str) -> str:
     return _plain(run) if len(run) >= least else ""
 
 
-def _is_known(grouped: str, known: set[str]) -> bool:
-    return _plain(re.sub(r"\D", "", grouped)) in known
+def _ungrouped(grouped: str, known: set[str]) -> str:
+    """The digits of a number in groups of three; spaces may part two numbers that were said."""
+    run = re.sub(r"\D", "", grouped)
+    return run if _plain(run) in known or not re.search(r"\s", grouped) else grouped
 
 
 def _plain(run: str) -> str:
-    return run.lstrip("0") or "0"
+    return run.lstrip("0") or run[-3:]
