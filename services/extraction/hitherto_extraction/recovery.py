@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hitherto_extraction.queue import waking
+from hitherto_shared import tasks
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
@@ -66,11 +67,7 @@ class Recovery:
 
     async def stop(self) -> None:
         """Stop watching."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await tasks.cancel(*self._tasks)
         self._tasks = []
 
     async def _watch(self, name: str, breaker: CircuitBreaker) -> None:

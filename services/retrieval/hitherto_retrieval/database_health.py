@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
-from hitherto_shared import metrics
+from hitherto_shared import metrics, tasks
 from hitherto_shared.database.pool import Database
 
 logger = logging.getLogger("hitherto.readers")
@@ -61,10 +60,7 @@ class DatabaseHealth:
 
     async def close(self) -> None:
         """Stop probing."""
-        if self._asking is not None:
-            self._asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._asking
+        await tasks.cancel(self._asking)
 
     async def _ask(self) -> None:
         pause = _FIRST_PAUSE_SECONDS

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import TypeVar
 from weakref import WeakSet
 
 from hitherto_retrieval.database_health import DatabaseHealth
+from hitherto_shared import tasks
 from hitherto_shared.consistency import ConsistencyTokens, Position, bytes_missing, lineage_of
 from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Connection, Database, Reads
@@ -115,10 +115,7 @@ class Readers:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._watching is not None:
-            self._watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watching
+        await tasks.cancel(self._watching)
         for side in (self._primary, self._replica):
             if side is not None:
                 await side.close()

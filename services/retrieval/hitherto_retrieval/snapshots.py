@@ -23,6 +23,7 @@ from hitherto_retrieval.storage.loading import MOST_MEMORIES, Loading
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.snapshot import Snapshot, State
 from hitherto_retrieval.storage.statement import ask
+from hitherto_shared import tasks
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOADS, SNAPSHOTS
@@ -92,10 +93,7 @@ class Snapshots:
 
     async def stop(self) -> None:
         """Stop sweeping and drop all snapshots."""
-        tasks = [*self._loading.values(), *([] if self._sweep is None else [self._sweep])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await tasks.cancel(self._sweep, *self._loading.values())
         self._cached.clear()
         self._met.clear()
         self._bytes = 0

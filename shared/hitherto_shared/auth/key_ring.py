@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from hitherto_shared import tasks
 from hitherto_shared.auth.key_set import Key, KeySet, UnusableKeySet, read_key_set
 from hitherto_shared.auth.key_source import VARIABLE, KeySource, KeysUnreachable
 from hitherto_shared.telemetry import without_message
@@ -57,10 +58,7 @@ class KeyRing:
 
     async def stop(self) -> None:
         """Stop refreshing."""
-        tasks = [task for task in (self._background, self._reading) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await tasks.cancel(self._background, self._reading)
 
     async def find(self, algorithm: str, kid: str | None) -> Key | None:
         """The key for a token, or None.

@@ -17,6 +17,7 @@ import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg.sql import SQL, Identifier
 
+from hitherto_shared import tasks
 from hitherto_shared.database.connect import DatabaseUnreachable
 from hitherto_shared.database.faults import described
 
@@ -102,11 +103,7 @@ class Signals:
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await tasks.cancel(self._task)
 
     def end(self) -> None:
         """Tell all waiters that the process is stopping."""

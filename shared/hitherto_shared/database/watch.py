@@ -9,11 +9,11 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 
 import psycopg
 from psycopg_pool import PoolTimeout
 
+from hitherto_shared import tasks
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import TooLate, Unavailable
 
@@ -58,10 +58,7 @@ class HealthWatch(ABC):
 
     async def stop(self) -> None:
         """Stop watching."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await tasks.cancel(self._task)
 
     async def _tell(self, name: str, well: bool, told: str) -> None:
         """Report what has changed, and log it as `told`."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 
+from hitherto_shared import tasks
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
 from hitherto_shared.embeddings.registry import Embedders
@@ -139,10 +139,7 @@ class ActiveEmbedder:
 
     async def stop(self) -> None:
         """Stop following."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await tasks.cancel(self._task)
 
     async def refresh(self) -> None:
         """Read the active model now."""

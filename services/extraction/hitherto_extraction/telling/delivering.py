@@ -24,6 +24,7 @@ from hitherto_extraction.storage import deliveries, editing, superseded, users, 
 from hitherto_extraction.storage.deliveries import ClaimedDelivery
 from hitherto_extraction.storage.webhooks import OpenReceiver
 from hitherto_extraction.telling.sending import ReceiverAnswer, Sender, WebhookSecrets
+from hitherto_shared import tasks
 from hitherto_shared.changes import change_message, told_kind
 from hitherto_shared.convert import memory_message
 from hitherto_shared.database import faults
@@ -106,11 +107,7 @@ class DeliveryLoop:
 
     async def stop(self, grace: float) -> None:
         """Claim no more, and let requests end for `grace` seconds; others send the rest."""
-        if self._loop is not None:
-            self._loop.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._loop
-            self._loop = None
+        await tasks.cancel(self._loop)
         if self._running:
             await asyncio.wait(set(self._running), timeout=grace)
         for task in self._running:

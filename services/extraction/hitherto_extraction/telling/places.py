@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from hitherto_extraction.storage import changes, deliveries, webhooks
 from hitherto_extraction.storage.deliveries import NewDelivery
+from hitherto_shared import tasks
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.signals import Signals
@@ -45,11 +45,7 @@ class PlacingLoop:
 
     async def stop(self) -> None:
         """Stop; what is in progress is rolled back, and repeated by another process."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await tasks.cancel(self._task)
 
     async def _run(self) -> None:
         with self.signals.watching() as news:

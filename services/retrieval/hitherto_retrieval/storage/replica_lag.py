@@ -6,11 +6,11 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import psycopg
 
-from hitherto_shared import metrics
+from hitherto_shared import metrics, tasks
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import HithertoError
 
@@ -37,9 +37,7 @@ async def lag_shown(replica: Database) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await tasks.cancel(task)
 
 
 async def _measure_again_and_again(replica: Database) -> None:
