@@ -19,8 +19,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
 
-from hitherto_shared.tracing import Attributes
+Attributes = Mapping[str, AttributeValue]
 
 _CLOSE_SECONDS = 3.0
 """Time for the last export; a collector that is away does not delay the end of the process."""

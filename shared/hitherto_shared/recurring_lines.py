@@ -12,10 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from hitherto_shared.telemetry import JsonFormatter
+from typing import TextIO
 
 FIRST_PAUSE_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 600.0
@@ -38,7 +35,7 @@ class _Recurring:
 
 
 class RecurringLines(logging.StreamHandler[TextIO]):
-    """Writes lines to a stream, standard error by default.
+    """Writes lines to a stream, standard error by default, with the facts that `facts` finds.
 
     Lines recur if they differ in nothing but the time. Lines of calls and jobs are all written;
     `rpc.repeated_lines` counts those of a flood of calls.
@@ -46,13 +43,14 @@ class RecurringLines(logging.StreamHandler[TextIO]):
 
     def __init__(
         self,
-        formatter: JsonFormatter,
+        formatter: logging.Formatter,
+        facts: Callable[[logging.LogRecord], dict[str, object]],
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(sys.stderr if stream is None else stream)
         self.setFormatter(formatter)
-        self._facts = formatter.facts
+        self._facts = facts
         self._places = formatter.formatException
         self._clock = clock
         self._kept: dict[tuple[object, ...], _Recurring] = {}

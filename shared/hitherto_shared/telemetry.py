@@ -156,7 +156,8 @@ def _log_uncaught(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 def configure_logging(service: str, level: str, form: LogFormat = "auto") -> None:
     """Send the log records of the process to standard error, recurring ones with their number."""
     text = form == "text" or (form == "auto" and sys.stderr.isatty())
-    handler = RecurringLines((TextFormatter if text else JsonFormatter)(service))
+    formatter = (TextFormatter if text else JsonFormatter)(service)
+    handler = RecurringLines(formatter, formatter.facts)
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("apscheduler", "httpx", "httpx2", "httpcore", "openai", "psycopg.pool"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -264,7 +264,8 @@ class Log:
     def __init__(self) -> None:
         self.now = 1_000.0
         self.stream = io.StringIO()
-        self.handler = RecurringLines(JsonFormatter("test"), self.stream, lambda: self.now)
+        lines = JsonFormatter("test")
+        self.handler = RecurringLines(lines, lines.facts, self.stream, lambda: self.now)
         self.logger = logging.Logger("test.recurring")
         self.logger.addHandler(self.handler)
 

@@ -7,8 +7,7 @@ import asyncio
 import aiohttp
 from yarl import URL
 
-from hitherto_shared.auth.key_set import MAX_BYTES
-from hitherto_shared.auth.key_source import KeysUnreachable
+from hitherto_shared.auth.key_set import MAX_BYTES, KeysUnreachable
 from hitherto_shared.embeddings.proxies import proxy_for
 
 _FETCH_SECONDS = 10.0

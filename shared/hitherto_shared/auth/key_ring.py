@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 from hitherto_shared import tasks
-from hitherto_shared.auth.key_set import Key, KeySet, UnusableKeySet, read_key_set
-from hitherto_shared.auth.key_source import VARIABLE, KeySource, KeysUnreachable
+from hitherto_shared.auth.key_set import Key, KeySet, KeysUnreachable, UnusableKeySet, read_key_set
+from hitherto_shared.auth.key_source import VARIABLE, KeySource
 from hitherto_shared.telemetry import without_message
 
 logger = logging.getLogger("hitherto.auth")

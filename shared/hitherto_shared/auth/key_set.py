@@ -33,6 +33,13 @@ class UnusableKeySet(ValueError):
     """It is not a key set; the message gives the reason and quotes nothing of it."""
 
 
+class KeysUnreachable(Exception):
+    """The key set is unavailable.
+
+    The message gives the reason and quotes neither place nor content.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class KeySet:
     """Keys by algorithm and id (None for a key without one).

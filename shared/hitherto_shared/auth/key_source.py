@@ -10,17 +10,10 @@ from typing import Protocol
 
 from yarl import URL
 
-from hitherto_shared.auth.key_set import MAX_BYTES
+from hitherto_shared.auth.key_set import MAX_BYTES, KeysUnreachable
 from hitherto_shared.private_file import NotRegular, open_regular
 
 VARIABLE = "HITHERTO_JWT_JWKS"
-
-
-class KeysUnreachable(Exception):
-    """The key set is unavailable.
-
-    The message gives the reason and quotes neither place nor content.
-    """
 
 
 class KeySource(Protocol):

@@ -21,11 +21,11 @@ def _capital(reading: PhraseContext, at: int) -> bool:
 
 
 def _follows(it: Found, name: str) -> bool:
-    return it.language.near[name].match(it.reading.lower, it.match.end()) is not None
+    return it.words.near[name].match(it.reading.lower, it.match.end()) is not None
 
 
 def _precedes(it: Found, name: str) -> bool:
-    return it.reading.preceded(it.language.near[name], it.match.start()) is not None
+    return it.reading.preceded(it.words.near[name], it.match.start()) is not None
 
 
 def _date(it: Found) -> bool:
@@ -71,8 +71,8 @@ def _weekday(it: Found) -> bool:
 
 def _no_count(it: Found) -> bool:
     """Whether a year is meant: a round number before a plural ("2000 users") is none."""
-    plural = it.language.near["plural"].match(it.reading.text, it.match.end())
-    return not (it.parts["year"].endswith("00") and plural) or it.language.continues(it)
+    plural = it.words.near["plural"].match(it.reading.text, it.match.end())
+    return not (it.parts["year"].endswith("00") and plural) or it.continues
 
 
 def _spoken_month(it: Found) -> bool:

@@ -3,26 +3,24 @@
 Neighbours are merged ("May" + "last year", "Friday" + "last week"), two phrases form a range ("from
 … to …"), and the words before a phrase modify it ("since", "early", "the week of").
 
-In a table, a list of words gives each its value, `_` standing for a space. A rule is tried at each
-word in `starts` ("0": any number); `reads` says what its groups mean (a digit behind the name of a
-group counts for nothing), and <word> stands for an entry of [words] or for any word of a list. A
-rule counts only `after` such words, unless it continues a range, says which one ("last") or is
-followed by a year; never after `not_after` or before `not_before`; and if its `guard` agrees.
+In a table, a rule is tried at each word in `starts` ("0": any number); `reads` says what its groups
+mean (a digit behind the name of a group counts for nothing). A rule counts only `after` such words,
+unless it continues a range, says which one ("last") or is followed by a year; never after
+`not_after` or before `not_before`; and if its `guard` agrees.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hitherto_shared.dates.guards import GUARDS
-from hitherto_shared.dates.phrases import Kind, Phrase, PhraseContext, joined, spaced
+from hitherto_shared.dates.phrases import Kind, Phrase, PhraseContext, joined
 from hitherto_shared.dates.readers import READERS, Found
 from hitherto_shared.dates.spans import (
     Span,
@@ -33,19 +31,12 @@ from hitherto_shared.dates.spans import (
     week_of,
     weekend_of,
 )
-from hitherto_shared.text.normalise import normalized
+from hitherto_shared.dates.words import LanguageWords, without_marks
 
 _MAX_PREFIXES = 3
 _THIRDS = ("early", "middle", "late")
 _AFTER = frozenset({"after", "sau"})
 _DAYS = {"day": 1, "week": 7, "weekend": 7, "month": 30}
-_LISTS = ("months", "weekdays", "shifts", "days", "seasons", "ordinals")
-_STANDS_FOR = re.compile(r"(?<!\?P)<(\w+)>")
-_WORDS = {
-    "year": r"(?:19|20|21)\d\d",
-    # A digit that begins a date, and not the end of a version, a path, a price or a longer number.
-    "start": r"(?<![\w./:$€£#@+\-])",
-}
 _EVERYWHERE: list[dict[str, str]] = [
     {
         "starts": "0",
@@ -75,12 +66,6 @@ class DateMatch(NamedTuple):
     end: int
 
 
-def without_marks(text: str) -> str:
-    """`text` without diacritics; also converts a pattern with diacritics."""
-    decomposed = normalized("NFD", text.replace("đ", "d"))
-    return "".join(ch for ch in decomposed if not unicodedata.combining(ch))
-
-
 class _Rule(NamedTuple):
     pattern: re.Pattern[str]
     reads: str
@@ -94,63 +79,20 @@ class Language:
     """The contents of `<name>.toml`; with `plain` as written without diacritics."""
 
     def __init__(self, name: str, *, plain: bool = False) -> None:
-        read = files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
-        given: dict[str, Any] = tomllib.loads(read)
-        spelt = without_marks if plain else str
-        lists: dict[str, dict[str, str]] = {
-            key: {
-                word.replace("_", " "): value
-                for word, value in (each.split(":") for each in given[key].split())
-            }
-            for key in (*_LISTS, "units", "numbers")
-        }
-        # Looked up without diacritics in either spelling.
-        self.table: Mapping[str, Mapping[str, int]] = {
-            key: {without_marks(word): int(value) for word, value in lists[key].items()}
-            for key in _LISTS
-        }
-        self._units: dict[str, str] = {
-            without_marks(word): unit for word, unit in lists["units"].items()
-        }
-        self._numbers = {without_marks(word): amount for word, amount in lists["numbers"].items()}
-        self.words = words = _WORDS | {
-            key: f"(?:{'|'.join(sorted(each, key=len, reverse=True))})"
-            for key, each in lists.items()
-        }
-        words |= given["words"] | (given.get("plain", {}) if plain else {})
-
-        def whole(text: str) -> str:
-            while _STANDS_FOR.search(text):
-                text = _STANDS_FOR.sub(lambda match: words[match[1]], text)
-            return spelt(text.replace("\n", ""))
-
-        def compiled(text: str | None) -> re.Pattern[str] | None:
-            return None if text is None else spaced(whole(text))
-
-        near = {**given["joins"], **given.get("english", {}), **given.get("vietnamese", {})}
-        self.near = {key: spaced(whole(text)) for key, text in near.items()}
+        given = tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
+        self.words = words = LanguageWords(given, plain=plain)
+        self._near = words.near
         self._rules: dict[str, list[_Rule]] = {}
         for row in [*_EVERYWHERE, *given["rules"]]:
-            rule = _Rule(
-                spaced(whole(row["pattern"])),
-                row["reads"],
-                compiled(row.get("after")),
-                compiled(row.get("not_after")),
-                compiled(row.get("not_before")),
-                GUARDS[row["guard"]] if "guard" in row else None,
+            after, not_after, not_before = (
+                words.pattern(row[key]) if key in row else None
+                for key in ("after", "not_after", "not_before")
             )
-            starts = _STANDS_FOR.sub(lambda match: " ".join(lists[match[1]]), row["starts"])
-            for word in dict.fromkeys(spelt(starts).split()):
+            guard = GUARDS[row["guard"]] if "guard" in row else None
+            pattern = words.pattern(row["pattern"])
+            rule = _Rule(pattern, row["reads"], after, not_after, not_before, guard)
+            for word in words.starts(row["starts"]):
                 self._rules.setdefault(word, []).append(rule)
-
-    def unit(self, word: str) -> str:
-        """The English name of a unit."""
-        return self._units[word]
-
-    def amount(self, word: str) -> tuple[int, int]:
-        """The least and the most that a number means."""
-        least, _, most = (word if word.isdigit() else self._numbers[word]).partition("-")
-        return int(least), int(most or least)
 
     def find(self, reading: PhraseContext) -> DateMatch | None:
         """The first time in the text that makes sense, or None."""
@@ -185,12 +127,12 @@ class Language:
             for key, value in match.groupdict().items()
             if value
         }
-        found = Found(match, parts, self, reading)
+        found = Found(match, parts, self.words, reading)
         return READERS[rule.reads](found) if self._counts(rule, found) else None
 
     def _counts(self, rule: _Rule, it: Found) -> bool:
         reading, (start, end) = it.reading, it.match.span()
-        if rule.reads == "year" and rule.after and self.continues(it):
+        if rule.reads == "year" and rule.after and it.continues:
             return True
         if rule.not_after and reading.preceded(rule.not_after, start):
             return False
@@ -198,23 +140,13 @@ class Language:
             return False
         if rule.after and not reading.preceded(rule.after, start):
             dated = rule.reads in ("season", "quarter") and (
-                "which" in it.parts or self.near["year_follows"].match(reading.lower, end)
+                "which" in it.parts or self._near["year_follows"].match(reading.lower, end)
             )
             if not dated and not (
                 rule.reads in ("short", "year", "year_month") and joined(reading, start)
             ):
                 return False
         return rule.guard is None or rule.guard(it)
-
-    def continues(self, it: Found) -> bool:
-        """Whether a year belongs to the phrase before it, whose year is open."""
-        previous = it.reading.phrases[-1] if it.reading.phrases else None
-        gap, start = self.near["year_gap"], it.match.start()
-        return bool(
-            previous
-            and previous.in_year is not None
-            and gap.fullmatch(it.reading.lower, previous.end, start)
-        )
 
     def _unite(self, reading: PhraseContext) -> list[Phrase]:
         united: list[Phrase] = []
@@ -242,14 +174,14 @@ class Language:
         return united
 
     def _touch(self, left: Phrase, right: Phrase, reading: PhraseContext) -> bool:
-        return bool(self.near["apposition"].fullmatch(reading.lower, left.end, right.start))
+        return bool(self._near["apposition"].fullmatch(reading.lower, left.end, right.start))
 
     def _range(self, left: Phrase, right: Phrase, reading: PhraseContext) -> DateMatch | None:
-        joint = self.near["joint"].fullmatch(reading.lower, left.end, right.start)
+        joint = self._near["joint"].fullmatch(reading.lower, left.end, right.start)
         if joint is None:
             return None
-        between = reading.preceded(self.near["between"], left.start)
-        opening = between or reading.preceded(self.near["opening"], left.start)
+        between = reading.preceded(self._near["between"], left.start)
+        opening = between or reading.preceded(self._near["opening"], left.start)
         first, last = _ends(left, right, reading.today)
         if first is None or last is None or first.first > last.last:
             return None
@@ -262,13 +194,13 @@ class Language:
     def _single(self, phrase: Phrase, reading: PhraseContext) -> DateMatch | None:
         start, end, span = phrase.start, phrase.end, phrase.span
         for _ in range(_MAX_PREFIXES):
-            prefix = reading.preceded(self.near["prefix"], start)
+            prefix = reading.preceded(self._near["prefix"], start)
             if prefix is None:
                 break
             start = prefix.start()
             name = prefix.lastgroup
             if name == "since":
-                onward = self.near["onward"].match(reading.lower, end)
+                onward = self._near["onward"].match(reading.lower, end)
                 return DateMatch(
                     span.first, span.last, True, start, onward.end() if onward else end
                 )
@@ -280,8 +212,8 @@ class Language:
             if name == "until":
                 return DateMatch(None, span.last, phrase.to_now, start, end)
             span = self._part(name or "", prefix, span)
-        onward = self.near["onward"].match(reading.lower, end)
-        if onward and (opening := reading.preceded(self.near["opening"], start)):
+        onward = self._near["onward"].match(reading.lower, end)
+        if onward and (opening := reading.preceded(self._near["opening"], start)):
             return DateMatch(span.first, span.last, True, opening.start(), onward.end())
         return DateMatch(span.first, span.last, phrase.to_now, start, end)
 
@@ -293,7 +225,7 @@ class Language:
         if name in _THIRDS:
             return third(span, _THIRDS.index(name))
         if name == "beside":
-            days = _DAYS[self._units[without_marks(prefix["length"])]]
+            days = _DAYS[self.words.unit(without_marks(prefix["length"]))]
             if prefix["side"] in _AFTER:
                 return Span(shift_days(span.last, 1), shift_days(span.last, days))
             return Span(shift_days(span.first, -days), shift_days(span.first, -1))
@@ -301,7 +233,7 @@ class Language:
         unit, ordinal = (
             without_marks(" ".join(prefix[group].split())) for group in ("unit", "ordinal")
         )
-        return nth(span, self._units[unit], self.table["ordinals"][ordinal])
+        return nth(span, self.words.unit(unit), self.words.values["ordinals"][ordinal])
 
 
 def _unite_two(left: Phrase, right: Phrase) -> Phrase | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hitherto_shared.dates.phrases import Kind, Phrase, PhraseContext
 from hitherto_shared.dates.spans import (
@@ -24,9 +23,7 @@ from hitherto_shared.dates.spans import (
     which_of,
     year_span,
 )
-
-if TYPE_CHECKING:
-    from hitherto_shared.dates.language import Language
+from hitherto_shared.dates.words import LanguageWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +32,31 @@ class Found:
 
     match: re.Match[str]
     parts: Mapping[str, str]
-    language: Language
+    words: LanguageWords
     reading: PhraseContext
 
     def number(self, name: str) -> int:
         """A group as a number, in digits or as a word of its table; 0 if it matched nothing."""
         word = self.parts.get(name, "0")
         table = {"month": "months", "season": "seasons", "quarter": "ordinals"}.get(name, "")
-        return int(word) if word.isdigit() else self.language.table[table][word]
+        return int(word) if word.isdigit() else self.words.values[table][word]
 
     @property
     def shift(self) -> int | None:
         """How many units from the present one, if it says so."""
         which = self.parts.get("which")
-        return None if which is None else self.language.table["shifts"][which]
+        return None if which is None else self.words.values["shifts"][which]
+
+    @property
+    def continues(self) -> bool:
+        """Whether a year belongs to the phrase before it, whose year is open."""
+        previous = self.reading.phrases[-1] if self.reading.phrases else None
+        gap, start = self.words.near["year_gap"], self.match.start()
+        return bool(
+            previous
+            and previous.in_year is not None
+            and gap.fullmatch(self.reading.lower, previous.end, start)
+        )
 
     def phrase(self, kind: Kind, span: Span | None, *, relative: bool = False) -> Phrase | None:
         """The phrase of the match, or None if the calendar has no such date."""
@@ -92,7 +100,7 @@ def _days(it: Found) -> Phrase | None:
 
 
 def _weekday(it: Found) -> Phrase | None:
-    weekday = it.language.table["weekdays"][it.parts["weekday"]]
+    weekday = it.words.values["weekdays"][it.parts["weekday"]]
     which = Which.LATEST if it.shift is None else which_of(it.shift)
     span = choose_weekday(weekday, it.reading.today, which)
     kind = Kind.WEEKDAY if it.shift is None else Kind.DAY
@@ -110,12 +118,12 @@ def _day_number(it: Found) -> Phrase | None:
 
 
 def _named(it: Found) -> Phrase | None:
-    shift = it.language.table["days"][it.parts["named"]]
+    shift = it.words.values["days"][it.parts["named"]]
     return it.phrase(Kind.DAY, unit_of("day", it.reading.today, shift), relative=True)
 
 
 def _unit(it: Found) -> Phrase | None:
-    unit = it.language.unit(it.parts["unit"])
+    unit = it.words.unit(it.parts["unit"])
     if it.parts.get("which") == "past" and unit != "weekend":
         return _since(it, unit, 1)
     span = unit_of(unit, it.reading.today, it.shift or 0)
@@ -123,7 +131,7 @@ def _unit(it: Found) -> Phrase | None:
 
 
 def _rolling(it: Found) -> Phrase | None:
-    return _since(it, it.language.unit(it.parts["unit"]), it.language.amount(it.parts["number"])[1])
+    return _since(it, it.words.unit(it.parts["unit"]), it.words.amount(it.parts["number"])[1])
 
 
 def _since(it: Found, unit: str, count: int) -> Phrase:
@@ -134,7 +142,7 @@ def _since(it: Found, unit: str, count: int) -> Phrase:
 
 def _ago(it: Found) -> Phrase | None:
     """The whole unit that many units back, or for "a few" all of those units."""
-    unit, (low, high) = it.language.unit(it.parts["unit"]), it.language.amount(it.parts["number"])
+    unit, (low, high) = it.words.unit(it.parts["unit"]), it.words.amount(it.parts["number"])
     now = it.reading.now
     if unit in {"minute", "hour", "day"}:
         return it.phrase(Kind.DAY, Span(back(unit, now, high), back(unit, now, low)), relative=True)

@@ -15,8 +15,8 @@ from yarl import URL
 
 from hitherto_shared.auth.key_address import KeyAddress
 from hitherto_shared.auth.key_ring import STALE_SECONDS, KeyRing
-from hitherto_shared.auth.key_set import MAX_BYTES, UnusableKeySet, read_key_set
-from hitherto_shared.auth.key_source import KeyFile, KeysUnreachable, key_source
+from hitherto_shared.auth.key_set import MAX_BYTES, KeysUnreachable, UnusableKeySet, read_key_set
+from hitherto_shared.auth.key_source import KeyFile, key_source
 from tests.refusing import refusing
 from tests.token_issuer import KeyPair, key_set
 

@@ -43,10 +43,11 @@ _PRESENT = WholeWords(
 _MAX_WORDS = 500
 _MAX_CHARACTERS = 64
 
-_NUMBER = rf"(?:\d{{1,4}}|(?:a )?couple(?: of)?|{ENGLISH.words['numbers']})"
+_NUMBER = rf"(?:\d{{1,4}}|(?:a )?couple(?: of)?|{ENGLISH.words.forms['numbers']})"
 _UNIT = r"(?:minute|hour|day|night|week|weekend|month|quarter|year|decade|century|semester)s?"
 _CALENDAR = (
-    rf"(?:spring|summer|autumn|fall|winter|season|{ENGLISH.words['weekdays']}|{ENGLISH.words['months']}"
+    rf"(?:spring|summer|autumn|fall|winter|season|{ENGLISH.words.forms['weekdays']}"
+    rf"|{ENGLISH.words.forms['months']}"
     r"|christmas|xmas|easter|thanksgiving|halloween|ramadan|eid|diwali|hanukkah|new year|tet|tết"
     r"|birthday|anniversary)"
 )
@@ -81,7 +82,7 @@ _ENGLISH = (
     r"(?:built|made|meant|designed|supposed|expected|going|likely|guaranteed) to last\b",
 )
 _VN_UNIT = r"(?:phút|giờ|tiếng|ngày|hôm|đêm|tuần|tháng|quý|năm|hè|tết|mùa \w{1,8})"
-_VN_NUMBER = rf"(?:\d{{1,4}}|{VIETNAMESE.words['numbers']})"
+_VN_NUMBER = rf"(?:\d{{1,4}}|{VIETNAMESE.words.forms['numbers']})"
 _VN_PLACE = (
     r"(?:quán|tiệm|nhà hàng|bệnh viện|phòng khám|nhà thuốc|hiệu thuốc|siêu thị|cửa hàng|khách sạn"
     r"|trạm|cây xăng|chợ|công viên|sân bay|nhà ga|bến xe|atm)"
