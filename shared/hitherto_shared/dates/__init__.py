@@ -4,7 +4,8 @@ An engine, and a table for each language. `english.toml` and `vietnamese.toml` a
 `language` (rules, and what joins their phrases), `readers` (what a match means) and `guards`
 (whether it means a time at all); `world` knows near days and periods, counted units and dates in
 other languages. `spans` does calendar arithmetic, `find` makes a window of a question's time,
-`clauses` resolves the relative dates of a statement. Rules only: no model, no dictionary.
+`clauses` resolves the relative dates of a statement, `months` lists the months that it names. Rules
+only: no model, no dictionary.
 """
 
 from hitherto_shared.dates.find import MAX_CHARACTERS, find_window

@@ -1,8 +1,8 @@
 """Common times in languages other than English and Vietnamese: "昨天", "la semana pasada", "3日前".
 
-There are words for near days and periods, for counted units ("3 days ago") and, except in Thai,
-Arabic and Indonesian, for dates. Words that mean something else at least as often are left out,
-such as German "morgen" (tomorrow, morning).
+There are words for near days and periods, for counted units ("3 days ago") and, except in Thai, for
+dates; of some languages there are only the months. Words that mean something else at least as often
+are left out, such as German "morgen" (tomorrow, morning).
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ _SCALED = re.compile(r"(?<!\d)(\d{1,20})[.](\d{1,20})([\u4e00-\u9fff])")
 _MYRIAD = 10_000
 _LONGEST = 20
 """Maximum signs of a number that is computed."""
-_YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
+_YEAR = re.compile(r"(?<!\d)((?:19|20)\d{2})(?!\d)(?:[-/–](\d{2})(?![\d-]))?")
+"""A year, also as in "winter 2026/27"."""
 
 
 def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[str]:
@@ -59,8 +60,19 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     text = _GROUPED.sub(lambda found: _ungrouped(found[0], known), text)
     text = _SPLIT.sub(lambda found: "" if _unsplit(found[0]) in known else found[0], text)
     if days:
-        text = _YEAR.sub("", text)
+        text = _YEAR.sub(_after_year, text)
     return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
+
+
+def _after_year(found: re.Match[str]) -> str:
+    """What no year explains: nothing, or the two digits after it.
+
+    They may be the next year's, if they are no month.
+    """
+    year, after = found.groups(default="")
+    following = int(year) + 1
+    is_next = after == f"{following % 100:02}" and following % 100 > 12
+    return "" if is_next or not after else f" {after}"
 
 
 def _of_han(text: str) -> set[str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 
+from hitherto_shared.dates.months import named_months
 from hitherto_shared.text.normalise import in_ascii_digits
 
 _DATE = re.compile(r"(?<![\d-])(\d{4})-(\d{2})(?:-(\d{2}))?(?![\d-])")
@@ -36,7 +37,8 @@ class SaidDates:
 
     A message means any day near the one on which it was said. It names one if the day and the year
     stand side by side, with no other number that could be a month: then words name the month, in
-    any language ("March 15, 1990"), and nobody checks which.
+    any language ("March 15, 1990"), and nobody checks which. A month without a day is named if a
+    language that is known names it with its year ("since March 2019").
 
     Args:
         days: When the messages were said. Without any, no date is meant or named: two wordings are
@@ -45,6 +47,7 @@ class SaidDates:
 
     def __init__(self, days: Sequence[date]) -> None:
         self._days = days
+        self._texts: list[str] = []
         self._beside = defaultdict[str, set[tuple[int, ...]]](set)
         """For each year the numbers before it, and those after it."""
         self._numbered: set[str] = set()
@@ -54,6 +57,7 @@ class SaidDates:
         """Read a message, or another text that may give a wording its dates."""
         if not self._days:
             return
+        self._texts.append(text)
         for year, _, _, first, _, last in _DATE_BY_SIGNS.findall(text):
             if not first:
                 self._numbered.add(year or last)
@@ -78,6 +82,8 @@ class SaidDates:
             if near and (day or is_month or year not in self._numbered):
                 return True
             if day and any(_has_only(int(day), beside) for beside in self._beside.get(year, ())):
+                return True
+            if not day and any((meant.year, meant.month) in named_months(t) for t in self._texts):
                 return True
         return False
 
