@@ -5,6 +5,7 @@ Contract: "Identity", "Forgotten stays forgotten", "Trust".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -259,6 +260,25 @@ def test_row_71_the_words_of_a_refused_update_stand_beside_what_they_may_replace
     assert (made.item.content, made.item.type, made.item.tags) == (ALFAMA, "fact", ("home",))
     assert (made.status, made.item.confidence) == ("active", "low")
     assert (made.may_replace, made.challenges) == ((before.memory_id,), ())
+
+
+def test_what_stands_beside_expires_as_if_it_had_replaced() -> None:
+    """Or it would be told for ever, as a model gives an expiry with a new memory only."""
+    end, day = datetime(2026, 9, 1, tzinfo=UTC), timedelta(days=1)
+    before = known(content="Rehab at 10:15 until 2026-08-31", expires_at=end)
+    for content, expires_at in [
+        ("Rehab at 23:59 until 2026-09-30", end + 30 * day),
+        ("Rehab at 23:59 until 2026-08-31", end),
+        ("Rehab at 23:59 for good", None),
+        ("Rehab at 23:59 until 2025-08-31", end),
+    ]:
+        plan = planned(before, updated=[update(content=content, quote="no such words")])
+        assert [made.item.expires_at for made in plan.creations] == [expires_at], content
+    passed = planned(
+        replace(before, expires_at=EARLIER),
+        updated=[update(content="Rehab at 23:59 until 2026-09-30", quote="no such words")],
+    )
+    assert [made.item.expires_at for made in passed.creations] == [None]
 
 
 def test_row_71_a_number_that_nobody_said_makes_no_version() -> None:

@@ -224,6 +224,12 @@ def _made(
         tags=_tags(known.tags, update.tags),
         keywords=tuple(known.keywords),
         source_ids=update.cited.source_ids or (),
+        expires_at=expiry_after(
+            known.expires_at,
+            whole(known),
+            whole_words(update.content, update.detail),
+            evidence.said_at,
+        ),
     )
     made = Creation(uuid7(), update.index, item, evidence, evidence.said_at, list_name="updated")
     draft.note_sources(made.memory_id, evidence)
