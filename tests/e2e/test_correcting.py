@@ -182,6 +182,36 @@ async def test_times_and_kinds_can_be_corrected(services: Services) -> None:
     assert not after.HasField("expires_at")
 
 
+async def test_an_expiry_moves_with_the_day_that_the_new_words_name(services: Services) -> None:
+    first = datetime(2031, 3, 16, tzinfo=UTC)
+    saved = (await save(services, "Ana is in Dubai until 2031-03-15")).memory
+    request = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
+    request.memory.expires_at.FromDatetime(first)
+    await services.memory.UpdateMemory(masked(request))
+    later = first + timedelta(days=5)
+    for content, expires in (
+        ("Ana is in Dubai, UAE, until 2031-03-15", first),
+        ("Ana is in Dubai until 2031-03-20", later),
+        # What had passed before is a slip of the hand.
+        ("Ana is in Dubai until 2021-03-20", later),
+        ("Ana is in Dubai until 2031-03-20", later),
+        ("Ana is in Dubai until 20.03.2031", later),
+    ):
+        after = await update(services, saved.id, content=content)
+        assert after.expires_at.ToDatetime(UTC) == expires, content
+    await update(services, saved.id, content="Ana is in Dubai until 2031-03-20")
+    assert not (await update(services, saved.id, content="Ana is in Dubai")).HasField("expires_at")
+    # Who sets it knows better, and what has expired is not revived by a word.
+    passed = datetime(2021, 3, 16, tzinfo=UTC)
+    request = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
+    request.memory.content = "Ana was in Dubai until 2021-03-15"
+    request.memory.expires_at.FromDatetime(passed)
+    after = (await services.memory.UpdateMemory(masked(request))).memory
+    assert after.expires_at.ToDatetime(UTC) == passed
+    after = await update(services, saved.id, content="Ana was in Dubai")
+    assert after.expires_at.ToDatetime(UTC) == passed
+
+
 async def test_what_changes_nothing_makes_no_version(
     services: Services, tenant_conninfo: str
 ) -> None:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS
+from hitherto_extraction.pipeline.draft import whole_words
 from hitherto_extraction.pipeline.free_json import (
     ABSENT,
     MAX_STRUCT_BYTES,
@@ -25,6 +26,7 @@ from hitherto_extraction.pipeline.free_json import (
     put_at,
 )
 from hitherto_extraction.pipeline.message_removal import reindex
+from hitherto_extraction.pipeline.named_days import put_off
 from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.selection import names_in
@@ -128,14 +130,14 @@ async def correct(
             "restore it first",
         )
     # Parses the new words: in a thread, so that the event loop is not blocked.
-    after = await in_thread(corrected, before, correction)
+    at = await users.database_now(user.connection)
+    after = await in_thread(corrected, before, correction, at)
     if after.content != before.content and ("entities",) not in correction.paths:
         after = replace(after, entities=await _entities(user, held, after))
     # Whoever corrects a memory has looked at it.
     after = replace(after, doubt=None)
     if after == before:
         return before
-    at = await users.database_now(user.connection)
     questions = kept(held.questions, after.content, after.detail)
     edited = replace(held, memory=after, said_at=at, questions=questions)
     if await is_sealed_next(user, held, edited):
@@ -200,8 +202,8 @@ async def _write_clear(
     return event
 
 
-def corrected(before: Memory, correction: Correction) -> Memory:
-    """The memory after a correction, whose values must fit together."""
+def corrected(before: Memory, correction: Correction, at: datetime) -> Memory:
+    """The memory after a correction at a moment, whose values must fit together."""
     held = _changed(before, correction)
     named = {path[0] for path in correction.paths}
     if held["type"] in SENSITIVE_TYPES and named & {"type", "sensitive"}:
@@ -221,7 +223,27 @@ def corrected(before: Memory, correction: Correction) -> Memory:
         raise invalid("memory.valid_to", "must not be before valid_from")
     if _is_new_order(before, held):
         held["status"] = "quarantined"
+    if "expires_at" not in named:
+        held["expires_at"] = _expiry(before, held, at)
     return replace(before, **held)
+
+
+def _expiry(before: Memory, held: Mapping[str, Any], at: datetime) -> datetime | None:
+    """When a memory in new words expires, as if a conversation had brought these.
+
+    What had expired stays so, unless they put that off: whoever mends a word revives nothing.
+    """
+    old = whole_words(before.content, before.detail)
+    new = whole_words(held["content"], held["detail"])
+    if before.expires_at is None or old == new:
+        return before.expires_at
+    try:
+        moved = put_off(before.expires_at, old, new)
+    except OverflowError:
+        return None
+    if moved is None:
+        return None if before.expires_at > at else before.expires_at
+    return moved if moved > at else before.expires_at
 
 
 def _changed(before: Memory, correction: Correction) -> dict[str, Any]:
