@@ -57,8 +57,10 @@ async def talk(client: AsyncHitherto, person: Persona, session: DatedTalk) -> Jo
     """Submit one session and wait until it was read, and what it changed was reconciled."""
     [job_id] = await serving.submit(client, [_transcript(person, session)])
     job = await serving.ended(client, job_id)
-    async for other in client.jobs(person.id, states=_WAITING):
-        await serving.ended(client, other.id)
+    # One reconciliation may leave something to the next.
+    while waiting := [each.id async for each in client.jobs(person.id, states=_WAITING)]:
+        for other in waiting:
+            await serving.ended(client, other)
     return job
 
 

@@ -5,6 +5,7 @@ faults.md rows 28, 29, 38, 39, 67.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.answer import Answer, ClosedItem
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.draft import Situation
@@ -219,6 +220,36 @@ def test_row_29_endings_over_the_cap_leave_linked_statements() -> None:
     )
     assert plan.creations[0].may_replace == tuple(each.memory_id for each in memories)
     assert reasons(plan) == ["refused_over_cap"] * 6
+
+
+def test_row_29_over_the_cap_what_has_words_of_its_own_and_no_successor_ends() -> None:
+    """Nothing could be linked for it; a reconciliation has the others."""
+    words = "I sold boat 1. My rent is over. I reached port. It rains today"
+    boats = [known(n, f"Ana owns boat {n}") for n in range(1, 6)]
+    rent, goal = known(6, "Ana pays rent"), known(7, "Ana wants to reach port", type="goal")
+    replaced = [closed(n) for n in range(1, 6)]
+
+    def ended(*endings: ClosedItem, achieved: Sequence[ClosedItem] = (), **more: Any) -> set[int]:
+        plan = planned(
+            *boats, rent, goal, new=[new()], words=words,
+            contradicted=[*replaced, *endings], achieved=achieved, active_count=7, **more,
+        )  # fmt: skip
+        assert plan.creations[0].may_replace == tuple(each.memory_id for each in boats)
+        return {each.before.memory_id.int for each in plan.closures}
+
+    over, reached = closed(6, None, quote="My rent is over"), closed(7, quote="I reached port")
+    assert ended(over, achieved=[reached]) == {6, 7}
+    # Neither what one sentence ends together, nor what nobody said.
+    assert ended(over, achieved=[closed(7, quote="My rent is over")]) == set()
+    assert ended(over, achieved=[closed(7, quote="My rent is over. I reached port")]) == {6}
+    assert ended(closed(6, None), achieved=[reached]) == {7}
+    assert ended(closed(6, None, quote="It pours today"), achieved=[reached]) == {7}
+    # Nor more than the limit allows.
+    assert ended(over, achieved=[reached], status_changes=4) == set()
+    many = [closed(n, None, quote=f"words {n} of its own") for n in range(1, 7)]
+    said = " ".join(f"words {n} of its own." for n in range(1, 7))
+    plan = planned(*boats, rent, contradicted=many, words=said, active_count=6)
+    assert (plan.closures, reasons(plan)) == ([], ["refused_over_cap"] * 6)
 
 
 def test_row_29_only_what_would_be_made_counts() -> None:

@@ -170,6 +170,32 @@ def test_what_both_models_say_one_for_one_is_carried_out_up_to_the_limit() -> No
         assert (made.endings, made.left) == ({}, left)
 
 
+def test_what_one_statement_replaces_together_is_left_to_the_next_job() -> None:
+    """It makes all of it, or nothing if that is above its limit."""
+    others = [UUID(int=n) for n in range(10, 16)]
+    names = {**NAMES, **{f"e{each.int}": each for each in others}}
+    memories = {each: known(each, f"Ana has boat {each.int}", MAY) for each in others[:5]}
+    memories[others[5]] = known(others[5], "Ana sold her boats", LATER)
+    base = rows(local=names, memories=memories)
+    links = {
+        **base.links,
+        NEW: MemoryLinks(NEW, (OLD,), (), None),
+        others[5]: MemoryLinks(others[5], tuple(others[:5]), (), None),
+    }
+    boats = [Proposed(f"replaced[{n}]", f"e{10 + n}", "e15") for n in range(5)]
+    both = Proposals(replaced=(*REPLACED.replaced, *boats))
+    made = settle(both, replace(base, links=links))
+    assert (made.endings, made.left, reasons(made)) == ({OLD: NEW}, [others[5]], [])
+    following = settle(Proposals(replaced=tuple(boats)), replace(base, links=links))
+    assert following.endings == dict.fromkeys(others[:5], others[5])
+    # Nothing goes on where nothing was made, nor with what one model alone says.
+    few = ChangeAllowance(active_count=20, day=Changes(closed=20))
+    assert settle(both, replace(base, links=links, room=few)).left == []
+    unlinked = {**links, others[5]: MemoryLinks(others[5], (), (), None)}
+    made = settle(both, replace(base, links=unlinked))
+    assert (made.endings, made.left, len(reasons(made))) == ({OLD: NEW}, [], 5)
+
+
 def test_a_pair_that_was_named_settles_at_the_same_moment_too() -> None:
     pair = {NEW: known(NEW, "Ana lives in Kassel", MAY)}
     assert reasons(settle(REPLACED, rows(memories=pair))) == ["refused_late"]

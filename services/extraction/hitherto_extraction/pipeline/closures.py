@@ -7,6 +7,7 @@ evidence nothing ends, and the new statement names the one that it may replace.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
@@ -15,7 +16,7 @@ from hitherto_extraction.pipeline.answer import Cited, ClosedItem
 from hitherto_extraction.pipeline.draft import Draft, may_change
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
 from hitherto_extraction.pipeline.operations import Creation
-from hitherto_extraction.pipeline.quotes import contains
+from hitherto_extraction.pipeline.quotes import contains, stands_in
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
@@ -101,6 +102,24 @@ def collect(draft: Draft) -> tuple[list[Ending], list[Ending]]:
             requests.append(_ending(draft, "request", item, known))
         # Or else `withhold` has decided.
     return [each for each in found if each], [each for each in requests if each]
+
+
+def unlinked(endings: Sequence[Ending]) -> list[Ending]:
+    """Those that no statement could be linked for, each with words that hold no other's words.
+
+    A goal that was reached is not replaced, and what just ended has no successor: refused, they
+    are lost. One sentence that ends several memories is the sign of a reply that is wrong.
+    """
+    return [
+        each
+        for each in endings
+        if (each.kind == "achievement" or each.successor is None)
+        and not any(
+            stands_in(other.evidence.quote, each.evidence.quote)
+            for other in endings
+            if other is not each
+        )
+    ]
 
 
 def close(draft: Draft, ending: Ending, why: str | None) -> None:

@@ -59,7 +59,10 @@ def make_plan(situation: Situation) -> Plan:
 
 
 def _change(draft: Draft) -> None:
-    """Apply updates and endings, all of them or none above the limit; requests to forget apart."""
+    """Apply updates and endings, all of them or none above the limit; requests to forget apart.
+
+    Above it, endings that leave nothing for a reconciliation are made, if the limit allows these.
+    """
     changes = updates.permitted(draft)
     closures.withhold(draft)
     closures.quarantine_challengers(draft)
@@ -77,6 +80,9 @@ def _change(draft: Draft) -> None:
     # What is forgotten needs no other end.
     endings = [each for each in endings if each.known.memory_id not in asked]
     why = room.refuses(len(endings), len(changes), len(asked))
+    alone = closures.unlinked(endings) if why is not None else []
+    if room.refuses(len(alone), 0, len(asked)):
+        alone = []
     # Where updates are set aside, a request that is older than these is not too late.
     every = {each.known.memory_id for each in requests}
     beyond = too_many or (why and room.refuses(0, 0, len(every)))
@@ -90,7 +96,7 @@ def _change(draft: Draft) -> None:
         late = request.known.memory_id not in asked
         closures.close(draft, request, beyond if late else too_many)
     for ending in endings:
-        closures.close(draft, ending, why)
+        closures.close(draft, ending, None if ending in alone else why)
 
 
 class _StatedItem:

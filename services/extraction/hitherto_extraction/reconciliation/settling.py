@@ -171,7 +171,7 @@ class _Settling:
 
         A model that reads the conversation and one that reads the memories both say so, each memory
         has a statement of its own that replaces it, and each of these stands for itself: a person
-        tells of many changes at once. The next job goes on with the others.
+        tells of many changes at once. The next job goes on with what both say of the others.
         """
         made, room = self._made, self._rows.room
         why = room.refuses(len(made.endings) + len(made.joins)) if room is not None else None
@@ -180,11 +180,13 @@ class _Settling:
         links = self._rows.links
         sure = [old for old, new in made.endings.items() if list(links[new].may_replace) == [old]]
         most = next((n for n in range(len(sure), 0, -1) if room.refuses(n) is None), 0)
+        said = [old for old, new in made.endings.items() if old in links[new].may_replace]
+        left = [old for old in said if old not in sure[:most]]
         goes_on = most or room.job.closed
         if goes_on:
-            made.left = [made.endings[old] for old in sure[most:]]
+            made.left = list(dict.fromkeys(made.endings[old] for old in left))
         for memory_id in (*made.endings, *made.joins):
-            if not goes_on or memory_id not in sure:
+            if not goes_on or memory_id not in said:
                 self._refuse("replaced, same", why, self._rows.known[memory_id])
         made.endings = {old: made.endings[old] for old in sure[:most]}
         made.joins.clear()
