@@ -2,7 +2,8 @@
 
 Each job has a limit for what ends, one for updates and one for requests to forget; a fourth holds
 for all changes of one user within 24 hours. A reply above a limit ends and updates nothing, because
-one that changes half of what is known is wrong as a whole, and a selection from it would be random.
+one that changes half of what is known is wrong as a whole, and a selection from it would be random;
+only what would be lost, with words of its own, is taken out of it (`closures.unlinked`).
 What the user asks to forget does not depend on what else a reply changes.
 """
 
