@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,7 @@ from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_retrieval.render.layouts import NOTHING
 from hitherto_retrieval.render.tokens import counter
-from hitherto_shared.models import NEUTRAL_TITLE, Entity, Message, Profile, SourceRef
+from hitherto_shared.models import NEUTRAL_TITLE, Entity, Memory, Message, Profile, SourceRef
 from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
 
 COUNT = counter("o200k_base")
@@ -352,6 +353,43 @@ def test_a_changed_memory_gives_way_only_to_the_words_that_changed_it() -> None:
     text = block(found(unchanged, then, now)).text
     assert words not in text
     assert text.index("22 pesos") < text.index("suadero is 28")
+
+
+def test_a_message_whose_memory_has_other_words_by_now_says_so() -> None:
+    old, new, last = SourceRef("c1", "m1"), SourceRef("c2", "m2"), SourceRef("c3", "m3")
+    then = RelevantItem.of_message(message(1, "The pharmacy has 81 532 44 10, Bao told me"), 0.8)
+    now = RelevantItem.of_message(message(2, "It has a new number: 81 532 44 19"), 0.7)
+    words = "The pharmacy has the number 81 532 44 19"
+    began = then.at
+    assert began is not None
+    given: dict[str, Any] = {"sources": [old, new], "version": 2, "evidence": [(new, "new number")]}
+    changed = memory(1, "fact", words, valid_from=began, **given)
+
+    def told(*items: RelevantItem, of: Memory = changed, **more: Any) -> list[str]:
+        known = replace(found(RelevantItem.of_memory(of, 0.9), *items), **more)
+        return [line for line in lines(known) if "- Bao:" in line or "Bao: " in line]
+
+    assert told(then, now) == [
+        "- Bao: It has a new number: 81 532 44 19",
+        "- (updated) Bao: The pharmacy has 81 532 44 10, Bao told me",
+    ]
+    # Also without the words that changed it, if it is as old as the memory.
+    assert told(then)[0].startswith("- (updated) Bao: The")
+    assert told(then, of=replace(changed, valid_from=SAID - timedelta(days=99)))[0][:6] == "- Bao:"
+    # What no line says is said here.
+    far = RelevantItem.of_memory(changed, 0.0)
+    assert f"- (updated: {words}) Bao: The pharmacy" in block(found(then, far, stops=True)).text
+    # A later message that repeats the words is none, nor is one of an unchanged memory.
+    more = replace(changed, sources=[old, new, last])
+    later = RelevantItem.of_message(message(3, "Yes, the pharmacy has that number, Bao"), 0.8)
+    assert [line[:6] for line in told(then, now, later, of=more)].count("- (upd") == 1
+    assert told(later, of=more)[0].startswith("- Bao: Yes")
+    for plain in (replace(changed, version=1), replace(changed, valid_to=SAID)):
+        assert told(then, of=plain)[0].startswith("- Bao:"), plain.version
+    # Of two changes, the first is past.
+    twice = replace(more, evidence=[*changed.evidence, (last, "that number")])
+    assert [line[:6] for line in told(then, now, later, of=twice)].count("- (upd") == 2
+    assert told(then, now, today=None)[-1].startswith("- Bao:")
 
 
 def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_retrieval.render.order_of_change import changed_by
+from hitherto_retrieval.render.order_of_change import changed_by, told_anew
 from hitherto_retrieval.render.passage import passage
 from hitherto_retrieval.render.profile_lines import ProfileLine
 from hitherto_retrieval.render.values import (
@@ -101,7 +101,7 @@ class Lines:
 
     def expect(self, memories: Sequence[Memory]) -> None:
         """Note that memories will be printed, so that no other line needs to say them."""
-        if any(item.instead for item in self.context.relevant):
+        if self._anew or any(item.instead for item in self.context.relevant):
             self.told.update(_beginning_of(memory.content) for memory in memories)
 
     def about_user(self, line: ProfileLine, label: str) -> Entry:
@@ -118,9 +118,8 @@ class Lines:
         """`- [SOURCE] title: text`; without value if it has neither."""
         if item.memory is not None:
             return self.memory(item.memory, f"- {type_tag(item.memory)}", item.instead)
-        when = self._when(item.at, item.partly_until, self._then(item.instead))
         return Entry(
-            f"- [{source_word(item.source)}] {when}",
+            f"- [{source_word(item.source)}] {self._when(item.at)}{self._caveat(item)}",
             _told(item, self._place(item), _excerpt(item)),
             conversation_id=item.conversation_id,
         )
@@ -134,6 +133,11 @@ class Lines:
             if item.memory is None and item.at is not None
             for source in item.sources
         }
+
+    @cached_property
+    def _anew(self) -> Mapping[Source, str]:
+        """By message what its memory says since a later message."""
+        return told_anew(self.context.relevant)
 
     @cached_property
     def learnt_from(self) -> frozenset[Source]:
@@ -155,8 +159,7 @@ class Lines:
         # A role is our own word; a name is the caller's.
         speaker = f"{item.role}: " if item.title == item.role else ""
         words = text if speaker or not text else labelled(_title(item), text)
-        until = self._partly(item.partly_until, self._then(item.instead))
-        return Entry(f"- {until}{speaker}", words)
+        return Entry(f"- {self._caveat(item)}{speaker}", words)
 
     def group_of(self, item: RelevantItem) -> DayOfConversation | None:
         """Where and when a message was said; None for other items."""
@@ -180,7 +183,7 @@ class Lines:
         text = _excerpt(item, line_start=True)
         if memory is None:
             title = f"{_title(item)}{self._place(item)}" if text else ""
-            when = self._when(item.at, item.partly_until, self._then(item.instead))
+            when = f"{self._when(item.at)}{self._caveat(item)}"
             heading = f"[{source_word(item.source)}] {when}{title}"
         else:
             tag = type_tag(memory).rstrip()
@@ -196,8 +199,9 @@ class Lines:
 
     def conversation(self, summary: Summary) -> Entry:
         """`- title: summary`; without value if it has neither."""
+        at = summary.last_said_at or summary.created_at
         return Entry(
-            f"- {self._when(summary.last_said_at or summary.created_at, summary.partly_until)}",
+            f"- {self._when(at)}{self._partly(summary.partly_until)}",
             labelled(_short(summary.title), clean(summary.summary)),
             conversation_id=summary.conversation_id,
         )
@@ -209,8 +213,13 @@ class Lines:
 
     def _then(self, instead: str) -> str:
         """What follows the day of an end: what holds instead, if that is known and no line's."""
-        words = _beginning_of(instead) if instead else ""
-        return f", then: {words}" if words and words not in self.told else ""
+        words = self._untold(instead)
+        return f", then: {words}" if words else ""
+
+    def _untold(self, content: str) -> str:
+        """The beginning of a memory; empty if a line says it."""
+        words = _beginning_of(content) if content else ""
+        return "" if words in self.told else words
 
     def _about(self, memory: Memory, then: str) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when.
@@ -266,14 +275,21 @@ class Lines:
             self._places[said_in] = title
         return self._places[said_in]
 
-    def _when(self, at: datetime | None, partly_until: datetime | None, then: str = "") -> str:
-        """The day of an item, and until when what it says was true if a part no longer is."""
-        if not self.context.dated:
-            return ""
-        day = f"{self._iso(at)} " if at is not None else ""
-        return day + self._partly(partly_until, then)
+    def _when(self, at: datetime | None) -> str:
+        """The day of an item."""
+        return f"{self._iso(at)} " if self.context.dated and at is not None else ""
 
-    def _partly(self, until: datetime | None, then: str) -> str:
+    def _caveat(self, item: RelevantItem) -> str:
+        """What no longer holds of an item that is no memory, or what its words have become."""
+        if item.partly_until is not None:
+            return self._partly(item.partly_until, self._then(item.instead))
+        now = [self._anew[source] for source in item.sources if source in self._anew]
+        if not now or not self.context.dated:
+            return ""
+        words = self._untold(now[0])
+        return f"(updated: {words}) " if words else "(updated) "
+
+    def _partly(self, until: datetime | None, then: str = "") -> str:
         """Until when something that was learnt from a text holds, or held, and what then."""
         if until is None or not self.context.dated:
             return ""

@@ -97,6 +97,31 @@ def changed_by(memory: Memory) -> Sequence[Source]:
     return [(of.conversation_id, of.message_id) for of, _ in memory.evidence]
 
 
+def told_anew(items: Sequence[RelevantItem]) -> Mapping[Source, str]:
+    """By message what its memory says now, if a later message gave that other words.
+
+    A message precedes the change if it is older than one that changed the memory, or as old as the
+    memory: of a message between, the others must be known.
+    """
+    said = {
+        source: item.at
+        for item in items
+        if item.memory is None and item.at is not None
+        for source in item.sources
+    }
+    found: dict[Source, str] = {}
+    for item in items:
+        memory = item.memory
+        if memory is None or memory.valid_to is not None or not (changed := changed_by(memory)):
+            continue
+        last = max((said[each] for each in changed if each in said), default=memory.valid_from)
+        for source in item.sources:
+            first = source not in changed and said.get(source, last) <= memory.valid_from
+            if source in said and (first or said[source] < last):
+                found.setdefault(source, memory.content)
+    return found
+
+
 def _said_at(each: tuple[float, RelevantItem]) -> float:
     return time_of(each[1])
 
