@@ -389,7 +389,8 @@ def test_a_message_whose_memory_has_other_words_by_now_says_so() -> None:
     # Of two changes, the first is past.
     twice = replace(more, evidence=[*changed.evidence, (last, "that number")])
     assert [line[:6] for line in told(then, now, later, of=twice)].count("- (upd") == 2
-    assert told(then, now, today=None)[-1].startswith("- Bao:")
+    for more_given in ({"today": None}, {"past": True}):
+        assert told(then, now, **more_given)[-1].startswith("- Bao:"), more_given
 
 
 def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None:

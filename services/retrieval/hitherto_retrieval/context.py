@@ -199,6 +199,7 @@ class ContextBuilder:
                 nothing=nothing,
                 stops=wanted.question.min_relevance != 0,
                 named=sum(entity.entity_id in named for entity in told),
+                past=self._moment is not None,
                 today=today,
                 zone=zone,
             ),

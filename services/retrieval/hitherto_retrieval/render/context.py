@@ -133,6 +133,7 @@ class PromptContext:
         addressed: Whether it asks what the assistant said.
         nothing: Whether nothing that was searched is relevant to the question.
         stops: Whether answers stop where relevance ends, and not only where the budget does.
+        past: Whether it is of another time, of which memories have the messages of the present.
         today: The current day; None for lines without dates.
         zone: The user's time zone, for dates.
     """
@@ -152,6 +153,7 @@ class PromptContext:
     broad: bool = False
     addressed: bool = False
     nothing: bool = False
+    past: bool = False
     today: date | None = None
     zone: tzinfo = UTC
 

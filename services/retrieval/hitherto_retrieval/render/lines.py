@@ -137,7 +137,7 @@ class Lines:
     @cached_property
     def _anew(self) -> Mapping[Source, str]:
         """By message what its memory says since a later message."""
-        return told_anew(self.context.relevant)
+        return {} if self.context.past else told_anew(self.context.relevant)
 
     @cached_property
     def learnt_from(self) -> frozenset[Source]:
