@@ -160,7 +160,12 @@ async def test_d1_conversations_that_are_not_shown_take_no_place(services: Servi
             await forget(services, each.id)
     found = await context(services, max_conversations=2)
     assert [each.conversation_id for each in found.conversations] == ["c0"]
-    assert "honey" in found.prompt_block.partition("Recent conversations:")[2]
+    day = (NOW - timedelta(days=30)).date()
+    told = found.prompt_block.partition("Recent conversations:\n")[2]
+    assert told.startswith(f"- {day} "), told
+    assert "honey" in told
+    undated = await context(services, max_conversations=2, line_dates=False)
+    assert str(day) not in undated.prompt_block.partition("Recent conversations:")[2]
     asked = pb.GetSuggestionsRequest(user_id="ana")
     suggested = await services.retrieval.GetSuggestions(asked)
     assert [each.conversation_id for each in suggested.recent_conversations] == ["c0"]

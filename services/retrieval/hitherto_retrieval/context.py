@@ -200,6 +200,7 @@ class ContextBuilder:
                 stops=wanted.question.min_relevance != 0,
                 named=sum(entity.entity_id in named for entity in told),
                 past=self._moment is not None,
+                recent_days=wanted.line_dates is None,
                 today=today,
                 zone=zone,
             ),

@@ -134,6 +134,7 @@ class PromptContext:
         nothing: Whether nothing that was searched is relevant to the question.
         stops: Whether answers stop where relevance ends, and not only where the budget does.
         past: Whether it is of another time, of which memories have the messages of the present.
+        recent_days: Whether recent conversations have their day, whatever the other lines have.
         today: The current day; None for lines without dates.
         zone: The user's time zone, for dates.
     """
@@ -154,6 +155,7 @@ class PromptContext:
     addressed: bool = False
     nothing: bool = False
     past: bool = False
+    recent_days: bool = False
     today: date | None = None
     zone: tzinfo = UTC
 

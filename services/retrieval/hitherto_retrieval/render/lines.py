@@ -200,8 +200,9 @@ class Lines:
     def conversation(self, summary: Summary) -> Entry:
         """`- title: summary`; without value if it has neither."""
         at = summary.last_said_at or summary.created_at
+        day = f"{self._iso(at)} " if self.context.recent_days else self._when(at)
         return Entry(
-            f"- {self._when(at)}{self._partly(summary.partly_until)}",
+            f"- {day}{self._partly(summary.partly_until)}",
             labelled(_short(summary.title), clean(summary.summary)),
             conversation_id=summary.conversation_id,
         )
