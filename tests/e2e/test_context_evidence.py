@@ -14,7 +14,7 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.render.tokens import counter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
-from tests.e2e.learning import learn, memories, replies, talk
+from tests.e2e.learning import learn, memories, replies, shown, talk
 from tests.e2e.masks import masked
 from tests.e2e.methods import ask
 from tests.e2e.shelf import fill
@@ -288,6 +288,38 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
     for _ in range(4):
         assert "then:" not in (await context(modelled, query)).prompt_block
     assert "then:" not in (await context(modelled, query, as_of=before)).prompt_block
+
+
+async def test_d16_an_old_message_says_that_its_memory_has_other_words_by_now(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """An update ends nothing: without a note, both numbers would stand there as true."""
+    number, quote = "The pharmacy of Ana has the number 44 19", "The pharmacy has a new number"
+    model.script = replies(
+        {
+            quote: lambda r: {
+                "updated_memories": [
+                    {
+                        "id": shown(r, "44 10"),
+                        "content": number,
+                        "source_message_ids": ["m1"],
+                        "quote": quote,
+                    }
+                ]
+            },
+            "44 10": lambda _: {"new_memories": [memory(number.replace("19", "10"), ["m1"])]},
+        }
+    )
+    old = "The pharmacy near the church has the number 44 10, and Mr Bell rings when it is ready"
+    await learn(modelled, talk(old, conversation="old", at=MARCH))
+    await learn(modelled, talk(f"{quote}: 44 19", conversation="new", at=AUGUST))
+    query = "Which number has the pharmacy?"
+    block = (await context(modelled, query)).prompt_block
+    assert f"- (updated) user: {old}" in block.splitlines()
+    assert f"- user: {quote}: 44 19" in block.splitlines()
+    assert block.index("44 19") < block.index("44 10")
+    for other in ({"line_dates": False}, {"as_of": datetime(2026, 5, 1, tzinfo=UTC)}):
+        assert f"- user: {old}" in (await context(modelled, query, **other)).prompt_block
 
 
 async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
