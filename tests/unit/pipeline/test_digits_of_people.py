@@ -152,6 +152,25 @@ def test_an_amount_may_write_its_thousands_as_a_word_or_as_digits() -> None:
         assert found(wording, said) == numbers, wording
 
 
+def test_a_fraction_is_the_same_number_in_either_form() -> None:
+    for one, other in [
+        ("0.5 tablet", "1/2 tablet"), ("0,5 Tablette", "½ Tablette"), ("1,5 tabletki", "1 1/2"),
+        ("1.5 tablets", "1½ tablets"), ("0,75 etatu", "3/4 etatu"), ("0.125 mg", "1/8 mg"),
+        ("٠٫٥ قرص", "½ قرص"),
+    ]:  # fmt: skip
+        assert found(f"takes {one}", f"takes {other}") == [], one
+        assert found(f"takes {other}", f"takes {one}") == [], other
+    for wording, said, numbers in [
+        ("takes 0.25 mg", "1/2 mg", ["25"]), ("takes 1.5 mg", "1/2 mg", ["5"]),
+        ("takes 2.5 mg", "1 1/2 mg", ["5"]), ("takes 1/4 tablet", "0.5 tablet", ["1", "4"]),
+        ("takes 0.5 mg", "since 1/2/2024", ["5"]), ("takes 1.5 mg", "3/2 mg", ["1", "5"]),
+        ("takes 0.5 mg", "on page 11/2", ["5"]), ("takes 0.33 mg", "1/3 mg", ["33"]),
+        ("uses Python 3.10", "Python 3.1", ["10"]), ("takes 5 mg", "1/2 mg", ["5"]),
+        ("takes 50 mg", "1/2 mg", ["50"]), ("takes 5 mg", "½ mg", ["5"]),
+    ]:  # fmt: skip
+        assert found(wording, said) == numbers, wording
+
+
 def test_without_a_day_no_date_is_computed() -> None:
     assert found("moved on 2026-03-01", days=()) == ["2026", "03", "01"]
     assert found("moved on 2026-03-01", "on 1.3.2026", days=()) == []

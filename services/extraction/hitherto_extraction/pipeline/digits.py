@@ -1,9 +1,9 @@
 """Checks that a new wording holds no number that nobody said.
 
-A model also computes: days from "next Friday" (`named_days`), 85,000 from "85k" (`amounts`), and
-hours of a clock with 24 from one with 12. These are recognised by arithmetic, so that no language
-needs a list of words. Han numerals (八十, 1.5万) and fractions (½) are digits as well: Unicode has
-their values.
+A model also computes: days from "next Friday" (`named_days`), 85,000 from "85k" (`amounts`), 0.5
+from ½ (`same_fractions`), and hours of a clock with 24 from one with 12. These are recognised by
+arithmetic, so that no language needs a list of words. Han numerals (八十, 1.5万) are digits as
+well: Unicode has their values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from datetime import date
 
 from hitherto_extraction.pipeline.amounts import SaidAmounts
 from hitherto_extraction.pipeline.named_days import SaidDates
-from hitherto_shared.text.normalise import FRACTION, in_ascii_digits
+from hitherto_extraction.pipeline.same_fractions import SaidFractions
+from hitherto_shared.text.normalise import in_ascii_digits
 
 _RUN = re.compile(r"\d+")
 # In groups of three digits, or as in India, where those before the last have two.
@@ -43,18 +44,18 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     """
     text = in_ascii_digits(wording)
     known: set[str] = set()
-    dates, amounts = SaidDates(days), SaidAmounts()
+    dates, amounts, fractions = SaidDates(days), SaidAmounts(), SaidFractions()
     for source in sources:
         said = in_ascii_digits(source)
         dates.add(said)
         amounts.add(said)
+        fractions.add(said)
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
         known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
         known.update(_of_han(said))
-        known.update(str(unicodedata.numeric(each))[2:] for each in FRACTION.findall(source))
     # Before anything takes the digits of a day apart.
-    text = amounts.cut_from(dates.cut_from(text))
+    text = fractions.cut_from(amounts.cut_from(dates.cut_from(text)))
     text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
     text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
     text = _GROUPED.sub(lambda found: _ungrouped(found[0], known), text)
