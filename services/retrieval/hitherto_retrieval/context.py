@@ -40,8 +40,9 @@ from hitherto_shared.models import (
 )
 from hitherto_shared.offloading import in_thread_if_long
 
-_LEAST_WORK, _MOST_WORK = 128, 8 * 1024
-"""How many characters the line of an item counts as at least and at most, however long its text."""
+_PRINTED_WHOLE, _WORK_OF_A_LINE, _MOST_WORK = 500, 80, 8 * 1024
+"""How many characters a text has at most that counts as so many, because its line is as much work
+however short it is, and what a longer text counts as at most."""
 
 MIN_PREFERENCE_CONFIDENCE = 0.6
 """Preferences below this confidence were observed once, or contradicted as often, and are left
@@ -289,8 +290,9 @@ def _others_than_the_user(entities: Sequence[Entity], profile: Profile | None) -
 
 def work_of_lines(items: Sequence[Item]) -> int:
     """Approximate number of characters to be read for the lines of items."""
-    texts = [item.summary if isinstance(item, Summary) else item.content for item in items]
-    return sum(min(max(_LEAST_WORK, len(text)), _MOST_WORK) for text in texts)
+    sizes = [len(item.summary if isinstance(item, Summary) else item.content) for item in items]
+    long = [min(size, _MOST_WORK) for size in sizes if size > _PRINTED_WHOLE]
+    return sum(long) + _WORK_OF_A_LINE * (len(sizes) - len(long))
 
 
 def _relevant(previous: Sequence[Hit], hits: Sequence[Hit]) -> list[RelevantItem]:
