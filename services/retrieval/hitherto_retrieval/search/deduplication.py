@@ -47,13 +47,12 @@ def each_once(hits: Sequence[Hit], limit: int) -> list[Hit]:
     """
     made_of: dict[Source, list[ComparedText]] = {}
     said: dict[Source, ComparedText] = {}
-    related = _in_memories(hits)
     kept: list[Hit] = []
     for hit in hits:
         if len(kept) == limit:
             break
         sources = sources_of(hit.item)
-        if isinstance(hit.item, Message) and sources[0] in related:
+        if isinstance(hit.item, Message):
             text = ComparedText(hit.item.content)
             memories = made_of.get(sources[0], ())
             if any(is_kept(text.words, memory.words) for memory in memories):
@@ -67,13 +66,6 @@ def each_once(hits: Sequence[Hit], limit: int) -> list[Hit]:
                 made_of.setdefault(source, []).append(text)
         kept.append(hit)
     return kept
-
-
-def _in_memories(hits: Iterable[Hit]) -> frozenset[Source]:
-    """The messages that memories among the hits were learnt from."""
-    return frozenset(
-        source for hit in hits if isinstance(hit.item, Memory) for source in sources_of(hit.item)
-    )
 
 
 def to_be_read(hits: Iterable[Hit]) -> int:
