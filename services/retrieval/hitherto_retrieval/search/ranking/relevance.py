@@ -115,7 +115,7 @@ class Relevance:
                 if of_facts and fact_bm25 / of_facts > share:
                     share = fact_bm25 / of_facts
                 words = max(words, fact_bm25)
-            share = min(share, 1.0)
+            share = share if share < 1.0 else 1.0
             if by_meaning and not (own is None and of_source is None and of_fact is None):
                 cosine = own if own is not None and own > 0.0 else 0.0
                 if of_fact is not None and of_fact > cosine:
@@ -126,7 +126,8 @@ class Relevance:
                     trust = intent.trust_in(candidate)
                     match, share = match * trust, share * trust
                 risen, by_words = (match - bulk) / above, share / _ENOUGH_WORDS
-                value = min(1.0, (risen if risen > by_words else by_words) * FLOOR)
+                value = (risen if risen > by_words else by_words) * FLOOR
+                value = value if value < 1.0 else 1.0
             else:
                 # Without meaning, words cannot tell how much is enough: any that tells is.
                 alike = max(own or 0.0, of_source or 0.0, of_fact or 0.0) >= _ALIKE
