@@ -15,9 +15,11 @@ from hitherto_shared.model_http import HttpReply, ModelConnections
 from hitherto_shared.model_server import MAX_REPLY_BYTES, ModelServer, oversize, work_of_json
 from hitherto_shared.offloading import in_thread_if_long
 
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 class EmbeddingServer:
-    """One server, with connections that its calls share.
+    """One model's address on a server, with connections that its calls share.
 
     A request is repeated only if an idle connection was lost with it.
 
@@ -25,15 +27,15 @@ class EmbeddingServer:
         ValueError: The URL, the key or the proxy cannot be used; the message names the variable.
     """
 
-    def __init__(self, server: ModelServer, *, timeout: float) -> None:
+    def __init__(self, server: ModelServer, model: str, *, timeout: float) -> None:
         self._server = server
+        self._address = server.address("/embeddings", model)
         self._timeout = timeout
         self._headers = server.request_headers() | {"Accept-Encoding": "identity"}
         self._connections = ModelConnections(server, resend=True)
 
     async def post(
         self,
-        path: str,
         body: Mapping[str, Any],
         *,
         timeout: float | None = None,
@@ -41,7 +43,6 @@ class EmbeddingServer:
     ) -> dict[str, Any]:
         """Send one JSON request, and return the JSON object of the reply.
 
-        `path` is below the root of the API, such as `/embeddings`, and `body` names the `model`.
         Without `timeout`, the client's own applies.
 
         Raises:
@@ -51,12 +52,11 @@ class EmbeddingServer:
             ModelMisbehaved: The reply is too large, compressed, not a JSON object, or an error that
                 is sent as a success.
         """
-        url = self._server.address(path, str(body["model"]))
-        whole = {**body, **self._server.extra}
-        text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
-        content = text.encode("utf-8", "replace")
+        content = _encoded({**body, **self._server.extra}).encode("utf-8", "replace")
         async with self._connections.within(self._timeout if timeout is None else timeout):
-            reply = await self._connections.send(url, self._headers, content, max_bytes=max_bytes)
+            reply = await self._connections.send(
+                self._address, self._headers, content, max_bytes=max_bytes
+            )
         return await self._read(reply, max_bytes)
 
     async def close(self) -> None:

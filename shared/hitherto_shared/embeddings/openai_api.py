@@ -107,7 +107,7 @@ class OpenAIEmbedder:
         self.dedupe_threshold = _THRESHOLDS.get(known, DEFAULT_THRESHOLD)
         self._timeout = timeout
         self._server = EmbeddingServer(
-            replace(server, model_setting="EMBEDDING_MODEL"), timeout=timeout
+            replace(server, model_setting="EMBEDDING_MODEL"), name, timeout=timeout
         )
         self._learnt = EmbeddingDialect(
             dimensions=name.startswith(_SHORTENABLE),
@@ -250,7 +250,7 @@ class OpenAIEmbedder:
         tally.calls += 1
         seconds = max(tally.deadline - monotonic(), 0.0)
         with metrics.measured_model_call("embedding", self.name) as call:
-            reply = await self._server.post("/embeddings", body, timeout=seconds, max_bytes=limit)
+            reply = await self._server.post(body, timeout=seconds, max_bytes=limit)
             counted = used_tokens(reply.get("usage"), "prompt_tokens", texts)
             tally.tokens += call.used("input", *counted)
         vectors = self._vectors(reply, len(texts))
