@@ -123,9 +123,10 @@ class QuestionLookup:
         if not self._asked_terms:
             return []
         index = _INDEXES[kind]
-        terms = self.terms
-        wanted = [segment for segment in self._segments.answer[index] if segment.term in terms]
-        return self._lone.counted(wanted, index)
+        postings = self._segments.answer[index]
+        if self.terms is not self._asked_terms:
+            postings = [segment for segment in postings if segment.term in self.terms]
+        return self._lone.counted(postings, index)
 
     def _statistics_of(self, kind: Kind) -> Statistics:
         index = _INDEXES[kind]

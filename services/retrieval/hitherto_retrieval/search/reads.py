@@ -273,7 +273,7 @@ class UserReads:
             return None
         if kind == "memory":
             current = self.snapshot.memories.whole(keys, self._usage)
-            return current if len(current) == len(set(keys)) else None
+            return current if len(current) == len(keys) else None
         if kind == "message" and self._messages is not None:
             return self._messages.whole(keys)
         return self.snapshot.whole_summaries(keys) if kind == "summary" else None

@@ -34,7 +34,8 @@ class RelatedConversations:
         *,
         limit: int,
     ) -> None:
-        about = (item.candidate.key for item in ranked if _is_about(item))
+        summaries = [item for item in ranked if item.candidate.kind == "summary"]
+        about = (item.candidate.key for item in summaries if _is_about(item))
         self._keys = list(islice(about, limit))
         said_in = [
             item.candidate.conversation_id
@@ -71,13 +72,11 @@ class RelatedConversations:
 
 
 def _is_about(item: RankedCandidate) -> bool:
-    """Whether an item is a past conversation about a question, and not merely the nearest to it.
+    """Whether a past conversation is about a question, and not merely the nearest to it.
 
     A conversation of the time that the question names is.
     """
     candidate = item.candidate
-    if candidate.kind != "summary":
-        return False
     if item.timely:
         return True
     words = candidate.bm25 / (candidate.bm25 + _BM25_HALF)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from hitherto_retrieval.search.ranking.turns import FARTHEST
 from hitherto_retrieval.search.reads import FoundCandidates, UserReads
-from hitherto_retrieval.storage.candidate import Candidate, Kind, MessageKey
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
@@ -83,16 +83,16 @@ class MessageCorpus(TextCorpus):
         """See `Corpus.second`: neighbours of the best messages, memories learnt from all."""
         query = self._query
         distinct = super().candidates()
-        keys = dict.fromkeys(cast(MessageKey, candidate.key) for candidate in distinct)
+        keys = dict.fromkeys(_keys_of(distinct))
         best = sorted(distinct, key=_promise, reverse=True)[:_LIFTED]
         asked: list[Statement[Any]] = []
         if best and self._filters.all_that_was_said:
-            given = [cast(MessageKey, candidate.key) for candidate in best]
+            given = _keys_of(best)
             around = self._reads.around(query, given)
             self._found.append(around)
             asked.append(around)
             if isinstance(around, Answered):
-                keys.update((cast(MessageKey, candidate.key), None) for candidate in around.answer)
+                keys.update(dict.fromkeys(_keys_of(around.answer)))
             else:
                 keys.update(dict.fromkeys(_beside(given)))
         self._facts = self._reads.facts(query, list(keys)) if keys else Answered({})
@@ -104,15 +104,19 @@ class MessageCorpus(TextCorpus):
         facts = self._facts.answer
         learnt = [
             (candidate, known)
-            for candidate in found
-            if (known := facts.get(cast(MessageKey, candidate.key))) is not None
+            for candidate, key in zip(found, _keys_of(found), strict=True)
+            if (known := facts.get(key)) is not None
         ]
         # Looked up all at once: one by one they take half as long as the ranking.
         numbers = [number for _, known in learnt for number in known.lexical_nos]
         scores = iter(self._learnt.of_each(numbers))
         for candidate, known in learnt:
             candidate.fact_cosine = known.cosine
-            candidate.fact_bm25 = max(islice(scores, len(known.lexical_nos)), default=0.0)
+            count = len(known.lexical_nos)
+            # Most messages taught one thing.
+            candidate.fact_bm25 = (
+                next(scores) if count == 1 else max(islice(scores, count), default=0.0)
+            )
         return found
 
 
@@ -164,7 +168,11 @@ def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:
     ]
 
 
-def _promise(candidate: Candidate) -> tuple[float, MessageKey]:
+def _keys_of(messages: Sequence[Candidate]) -> list[MessageKey]:
+    return cast(list[MessageKey], [message.key for message in messages])
+
+
+def _promise(candidate: Candidate) -> tuple[float, Key]:
     """A first estimate of a message's score, before its neighbours are known; then its position."""
     words = candidate.bm25 / (candidate.bm25 + 8.0)
-    return (candidate.cosine or 0.0) + words, cast(MessageKey, candidate.key)
+    return (candidate.cosine or 0.0) + words, candidate.key
