@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -413,6 +414,18 @@ def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None
     assert "… Cork is nice. … Tea is cheap there. …" in block(context).text
     plain = found(RelevantItem.of_message(said, 0.9))
     assert "- Bao: This sentence" in block(plain).text
+
+
+def test_of_equal_sentences_of_a_long_message_the_earlier_are_told_in_every_process() -> None:
+    chance = random.Random(1)
+    some_words = ["".join(letters) for letters in product("bdfghjklmnprtv", "aeiou", "kmnp")]
+    for _ in range(60):
+        # A set has another order in each process, and in some of them the sum depends on it.
+        *words, other = chance.sample(some_words, 13)
+        terms = {word: 0.1 + number / 7 for number, word in enumerate([*words, other])}
+        sentences = [" ".join(chance.sample(words, len(words))) + "." for _ in range(40)]
+        item = RelevantItem.of_message(message(1, " ".join(sentences)), 0.8)
+        assert " ".join(sentences[:10]) + " …" in block(found(item, terms=terms)).text
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

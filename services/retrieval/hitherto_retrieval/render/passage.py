@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
+from math import fsum
 
 from hitherto_retrieval.render.values import ELLIPSIS, beginning, clean
 from hitherto_shared.text.graphemes import is_border
@@ -45,7 +46,8 @@ def passage(text: str, terms: Mapping[str, float], size: int) -> str:
     told: Set[str] = words[0]
     about = [place for place in range(1, len(sentences)) if words[place]][:_MOST_TRIED]
     while about := [place for place in about if len(sentences[place]) <= left]:
-        weights = [sum(terms[word] for word in words[place] - told) for place in about]
+        # Exact, because a set has another order in each process.
+        weights = [fsum(terms[word] for word in words[place] - told) for place in about]
         if not any(weights) and told:
             # All are there: a further sentence with some of them tells more than one without any.
             told = set()
