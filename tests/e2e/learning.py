@@ -18,7 +18,7 @@ from hitherto.v1 import (
 )
 from tests.e2e.conftest import Services
 from tests.scripted_model import ChatAnswer, ChatRequest
-from tests.scripted_model.answers import memory, quoting
+from tests.scripted_model.answers import change, memory, quoting
 
 _ROLES = {
     "user": conversation_pb2.ROLE_USER,
@@ -28,6 +28,7 @@ _ROLES = {
 }
 ALL_STATUSES = [number for number in memory_pb2.MemoryStatus.values() if number]
 
+Answered = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Answering = Callable[[ChatRequest], Mapping[str, Any]]
 
 
@@ -93,20 +94,27 @@ def rows(conninfo: str, statement: str) -> list[tuple[Any, ...]]:
         return connection.execute(statement.encode()).fetchall()
 
 
-def replies(table: Mapping[str, Answering]) -> Callable[[ChatRequest], ChatAnswer]:
+def replies(table: Mapping[str, Answering | Answered]) -> Callable[[ChatRequest], ChatAnswer]:
     """A script that answers by the words that stand in the conversation; else with nothing.
 
-    Changes quote what they cite, unless they have a quote.
+    A list is of new memories. Changes quote what they cite, unless they have a quote.
     """
 
     def script(request: ChatRequest) -> ChatAnswer:
         said = "\n".join(message.content for message in request.messages)
-        for words, answering in table.items():
+        for words, answer in table.items():
             if words in said:
-                return quoting(request, **answering(request))
+                found = answer(request) if callable(answer) else answer
+                more = found if isinstance(found, Mapping) else {"new_memories": found}
+                return quoting(request, **more)
         return ChatAnswer.of(new_memories=[])
 
     return script
+
+
+def altering(key: str, words: str, quote: str, *sources: str, **more: Any) -> Answering:
+    """An answer with one `change`, of the memory in the prompt that contains `words`."""
+    return lambda request: {key: [change(shown(request, words), quote, *sources, **more)]}
 
 
 def shown(request: ChatRequest, words: str) -> str:

@@ -209,7 +209,6 @@ def script(random: Random) -> Any:
             "new_memories": [
                 new_memory(
                     random.choice(FACTS),
-                    ["m1"],
                     importance=random.choice((0.2, 0.5, 0.7)),
                     detail=random.choice(("", "more of it")),
                     tags=random.sample(["work", "home", "habits"], 2),

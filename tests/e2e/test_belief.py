@@ -17,7 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hitherto.v1 import maintenance_service_pb2, memory_pb2, profile_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, save, statement, stream
-from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
+from tests.e2e.learning import ALL_STATUSES, altering, learn, memories, replies, shown, talk
 from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, cited, memory, quoting, value
@@ -60,12 +60,8 @@ async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
     }
     for why, (quote, sources, content) in cases.items():
         update = {"id": "e1", "content": content, "source_message_ids": sources, "quote": quote}
-        model.script = replies(
-            {
-                "green": lambda _, update=update: {"updated_memories": [update]},  # type: ignore[misc]
-                "tea": lambda _: {"new_memories": [memory(TEA, ["m1"], confidence="high")]},
-            }
-        )
+        tea = memory(TEA, confidence="high")
+        model.script = replies({"green": {"updated_memories": [update]}, "tea": [tea]})
         await learn(modelled, talk("I drink tea", user=why))
         lines = ("Green tea, at four, is what I have now", ("assistant", "You like green tea"))
         later = talk(*lines, user=why, conversation="c2")
@@ -98,10 +94,8 @@ async def test_what_the_user_asks_to_forget_is_forgotten(
 ) -> None:
     model.script = replies(
         {
-            "forget": lambda r: {
-                "forgotten_memories": [change(shown(r, "tea"), "please forget the tea", "m1")]
-            },
-            "tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]},
+            "forget": altering("forgotten_memories", "tea", "please forget the tea", "m1"),
+            "tea": [memory(TEA)],
         }
     )
     await learn(modelled, talk("tea", at=MARCH))
@@ -114,7 +108,7 @@ async def test_what_the_user_asks_to_forget_is_forgotten(
         assert [each.reason for each in result.refusals] == ["refused_by_trust"]
         return
     # Said before the request, or repeated by the assistant, it stays forgotten.
-    model.script = replies({"tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]}})
+    model.script = replies({"tea": [memory(TEA)]})
     for words in (talk("tea", conversation="c3", at=MARCH), talk(("assistant", "tea"))):
         words.conversation_id, words.messages[0].id = "c4", f"late{words.messages[0].role}"
         again = await learn(modelled, words)
@@ -136,14 +130,14 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
     secret = "Ana failed pharmacology."
     model.script = replies(
         {
-            "failed": lambda _: {
-                "new_memories": [memory(TEA, ["m1"]), memory(secret, ["m2"])],
+            "failed": {
+                "new_memories": [memory(TEA), memory(secret, ["m2"])],
                 "forgotten_memories": [
                     {"new": 1, "source_message_ids": ["m2"], "quote": quote},
                     {"new": 2, "source_message_ids": ["m2"], "quote": quote},
                 ],
             },
-            "again": lambda _: {"new_memories": [memory(secret, ["m1"])]},
+            "again": [memory(secret)],
         }
     )
     told = talk("I drink tea", (role, "Pharmacology: failed. Keep that to yourself!"), at=MARCH)
@@ -174,7 +168,7 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
 async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    exam = memory("Ana has an exam on 2026-03-03", ["m1"], expires_at="2026-03-03")
+    exam = memory("Ana has an exam on 2026-03-03", expires_at="2026-03-03")
     model.script = lambda _: ChatAnswer.of(new_memories=[exam | {"valid_from": "2026-02"}])
     transcript = talk("exam tomorrow, I know since February", at=MARCH)
     transcript.time_zone = "America/Los_Angeles"
@@ -199,13 +193,11 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
 async def test_what_lasts_longer_is_told_after_the_end_that_was_named_first(
     later: str, expires: datetime | None, modelled: Services, model: ScriptedModel
 ) -> None:
-    first = memory("Ana is in Dubai until 2026-03", ["m1"], expires_at="2026-03")
+    first = memory("Ana is in Dubai until 2026-03", expires_at="2026-03")
     model.script = replies(
         {
-            "longer": lambda r: {
-                "updated_memories": [change(shown(r, "Dubai"), "stay longer", content=later)]
-            },
-            "Dubai": lambda _: {"new_memories": [first]},
+            "longer": altering("updated_memories", "Dubai", "stay longer", content=later),
+            "Dubai": [first],
         }
     )
     await learn(modelled, talk("I am in Dubai this month", at=MARCH))
@@ -222,15 +214,13 @@ async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_b
     day: str, modelled: Services, model: ScriptedModel
 ) -> None:
     """Or never, if that would be after the end of time."""
-    exam = memory("Ana has an exam on 2026-03-05", ["m1"], expires_at="2026-03-05")
+    exam = memory("Ana has an exam on 2026-03-05", expires_at="2026-03-05")
     put_off, quote = f"Ana has an exam on {day}", f"it is on {day}"
     model.script = replies(
         {
-            quote: lambda r: {
-                "updated_memories": [change(shown(r, "exam"), quote, content=put_off)]
-            },
-            "once more": lambda _: {"new_memories": [memory(put_off, ["m1"])]},
-            "exam": lambda _: {"new_memories": [exam]},
+            quote: altering("updated_memories", "exam", quote, content=put_off),
+            "once more": [memory(put_off)],
+            "exam": [exam],
         }
     )
     first = datetime(2026, 3, 6)
@@ -260,9 +250,7 @@ async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_ex
         "the same day": "2026-03-02",
         "no time": "soon",
     }
-    items = [
-        memory(f"Ana has an exam, {words}", ["m1"], expires_at=at) for words, at in times.items()
-    ]
+    items = [memory(f"Ana has an exam, {words}", expires_at=at) for words, at in times.items()]
     model.script = lambda _: ChatAnswer.of(new_memories=items)
     transcript = talk("I have exams", at=MARCH)
     previewed = await ask(modelled, "PreviewExtraction", transcript=transcript)
@@ -324,7 +312,7 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(
     await roll_back(modelled, conversation_id="c2")
     assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
     # What was said before the latest statement changes nothing.
-    model.script = replies({"Faro": lambda _: {"profile_changes": [value(HOME, "Faro", "Faro")]}})
+    model.script = replies({"Faro": {"profile_changes": [value(HOME, "Faro", "Faro")]}})
     await learn(modelled, talk("Faro", conversation="late", at=MARCH - timedelta(days=1)))
     assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
 
@@ -337,9 +325,9 @@ async def test_a_value_goes_with_the_memory_that_it_rests_on(
 
     model.script = replies(
         {
-            "I left": lambda r: {"contradicted_memories": [change(shown(r, "Lisbon"), "I left")]},
-            "Lisbon": lambda _: {
-                "new_memories": [memory(lives, ["m1"])],
+            "I left": altering("contradicted_memories", "Lisbon", "I left"),
+            "Lisbon": {
+                "new_memories": [memory(lives)],
                 "profile_changes": [
                     value(HOME, "Lisbon", "I live in Lisbon"),
                     value("facts.personal.name", "Ana", "I am Ana"),
@@ -380,15 +368,15 @@ async def test_a_value_is_known_by_what_the_reply_changes(
                 "profile_changes": [value(phone, "0412 555 703", "ends in 703")],
             },
             "We moved": lambda r: {
-                "new_memories": [memory(f"Ana lives at {there}", ["m1"])],
+                "new_memories": [memory(f"Ana lives at {there}")],
                 "contradicted_memories": [change(shown(r, "Clyde"), "We moved", by=0)],
                 "profile_changes": [
                     value(HOME, there, "We moved"),
                     value("facts.personal.desk", "7", "We moved"),
                 ],
             },
-            "0412": lambda _: {
-                "new_memories": [memory(number, ["m1"]), memory(flat, ["m1"])],
+            "0412": {
+                "new_memories": [memory(number), memory(flat)],
                 "profile_changes": [value(phone, "0412 555 730", "my number is 0412")],
             },
         }
@@ -446,13 +434,11 @@ async def test_the_prompt_marks_what_is_special_and_names_weekdays(
 ) -> None:
     model.script = replies(
         {
-            "I ran": lambda r: {"achieved_goals": [change(shown(r, "marathon"), "I ran")]},
-            "marathon": lambda _: {
-                "new_memories": [
-                    memory("Ana wants to run a marathon", ["m1"], type="goal"),
-                    memory("Ana may like running clubs", ["m2"]),
-                ]
-            },
+            "I ran": altering("achieved_goals", "marathon", "I ran"),
+            "marathon": [
+                memory("Ana wants to run a marathon", type="goal"),
+                memory("Ana may like running clubs", ["m2"]),
+            ],
         }
     )
     await learn(
@@ -530,7 +516,7 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
             ],
             contradicted_memories=[{"id": each, "by": None} for each in known[2:4]],
             # What the reply itself states is no change of what is known.
-            new_memories=[memory(f"Ana met {said}", ["m1"])],
+            new_memories=[memory(f"Ana met {said}")],
             forgotten_memories=[*({"id": each} for each in known[4:]), {"new": 0}],
             profile_changes=[{"path": "facts.personal.mood", "value": said}],
         )

@@ -39,15 +39,15 @@ async def ana(modelled: Services, model: ScriptedModel) -> None:
     model.script = replies(
         {
             "Glasgow": lambda r: {
-                "new_memories": [memory("Ana lives in Glasgow", ["m1"])],
+                "new_memories": [memory("Ana lives in Glasgow")],
                 "contradicted_memories": [
                     {"id": known.local_id, "by": 0}
                     for known in r.memories
                     if "Lisbon" in known.content
                 ],
             },
-            "Lisbon": lambda r: {"new_memories": [memory("Ana lives in Lisbon", ["m1"])]},
-            "nuts": lambda r: {"new_memories": [memory("Ana is allergic to nuts", ["m1"])]},
+            "Lisbon": [memory("Ana lives in Lisbon")],
+            "nuts": [memory("Ana is allergic to nuts")],
         }
     )
     await learn(
@@ -146,9 +146,7 @@ async def test_d16_the_answer_comes_first_with_its_day_and_messages_answer_too(
 async def test_d3_what_is_forgotten_takes_no_place_of_what_is_found(
     modelled: Services, model: ScriptedModel, query: str
 ) -> None:
-    model.script = replies(
-        {"nuts 9": lambda _: {"new_memories": [memory("Ana is allergic", ["m2", "m3", "m4"])]}}
-    )
+    model.script = replies({"nuts 9": [memory("Ana is allergic", ["m2", "m3", "m4"])]})
     said = ["I eat what I like", *(f"I cannot eat nuts {number}" for number in (7, 8, 9))]
     await learn(modelled, talk(*said, at=MARCH))
     scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
@@ -168,14 +166,7 @@ async def test_c5_no_reply_and_no_excerpt_tells_what_is_forgotten(
 ) -> None:
     """A reply may come in several messages, after what tools said, or answer several messages."""
     model.script = replies(
-        {
-            "ulcer": lambda _: {
-                "new_memories": [
-                    memory("Ana has an ulcer", ["m3"]),
-                    memory("Ana likes pottery", ["m2"]),
-                ]
-            }
-        }
+        {"ulcer": [memory("Ana has an ulcer", ["m3"]), memory("Ana likes pottery", ["m2"])]}
     )
     await learn(
         modelled,
@@ -330,18 +321,18 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
         {
             "nuts": lambda r: {
                 "new_memories": [
-                    memory("Ana is allergic to nuts", ["m1"]),
+                    memory("Ana is allergic to nuts"),
                     memory("Ana works as a welder", ["m2"]),
                 ],
                 **outline("Food for Ana", "Ana told that nuts are dangerous for her: an allergy."),
             },
             "welding": lambda r: {
-                "new_memories": [memory("Ana smokes", ["m1"])],
+                "new_memories": [memory("Ana smokes")],
                 "profile": {"facts": {"personal": {"name": "Ana"}}, "source_message_ids": ["m1"]},
                 **outline("Masks", "Ana compared masks for her work."),
             },
-            "divorce": lambda r: {
-                "new_memories": [memory("The user divorces Minh", ["m1"])],
+            "divorce": {
+                "new_memories": [memory("The user divorces Minh")],
                 "conversation_summary": {
                     "title": "The week",
                     "summary": "A talk about the week.",
@@ -395,11 +386,11 @@ async def test_d16_a_summary_says_until_when_what_was_learnt_held(
 ) -> None:
     summaries = {
         "Porto": lambda r: {
-            "new_memories": [memory("Ana works in Porto", ["m1"])],
+            "new_memories": [memory("Ana works in Porto")],
             **outline("Ana's work", "Ana is an engineer in Porto."),
         },
         "Leeds": lambda r: {
-            "new_memories": [memory("Ana works in Leeds", ["m1"])],
+            "new_memories": [memory("Ana works in Leeds")],
             "contradicted_memories": [
                 {"id": known.local_id, "by": 0} for known in r.memories if "Porto" in known.content
             ],
@@ -483,8 +474,8 @@ async def test_d16_a_profile_says_its_days_and_the_user_is_no_entity_of_the_bloc
     facts = {"name": "Ana Silva", "location": "Porto"}
     model.script = replies(
         {
-            "Porto": lambda _: {
-                "new_memories": [memory("Ana lives in Porto with Rui", ["m1"], entities=people)],
+            "Porto": {
+                "new_memories": [memory("Ana lives in Porto with Rui", entities=people)],
                 "profile_changes": [
                     {"path": f"facts.personal.{key}", "value": value, "quote": words}
                     | {"source_message_ids": ["m1"]}

@@ -393,7 +393,7 @@ async def test_row_38_what_was_said_before_a_correction_never_overwrites_it(
                     {"id": r.memories[0].local_id, "content": "Ana lives in Porto, Portugal"}
                 ]
             },
-            "Porto": lambda r: {"new_memories": [memory("Ana lives in Porto", ["m1"])]},
+            "Porto": [memory("Ana lives in Porto")],
         }
     )
     await learn(modelled, talk("I live in Porto", at=MARCH))

@@ -117,8 +117,8 @@ async def test_c3_the_words_of_quotes_and_of_a_model_go_with_their_message(
             "conversation_summary": {"title": "A move", "summary": "Ana moved."},
         }
 
-    known = [memory("Ana lives in Lisbon.", ["m1"]), memory("Ana sings.", ["m1"])]
-    model.script = replies({"Lisbon": lambda _: {"new_memories": known}, "zanzibarquux": moved})
+    known = [memory("Ana lives in Lisbon."), memory("Ana sings.")]
+    model.script = replies({"Lisbon": {"new_memories": known}, "zanzibarquux": moved})
     await learn(modelled, talk("I live in Lisbon.", conversation="kept", at=NOON))
     for _ in range(2):  # an attempt asks again once
         model.queue(ChatAnswer("Sorry, no JSON about zanzibarquux."), endpoint="chat")

@@ -99,7 +99,7 @@ async def test_row_82_a_long_source_costs_a_short_memory_no_vector(
     services: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = lambda request: ChatAnswer.of(
-        new_memories=[memory("The user repaired a canoe with Ilse", ["m1"])]
+        new_memories=[memory("The user repaired a canoe with Ilse")]
     )
     model.embed = failing(413, lambda texts: any(len(text) > 2_000 for text in texts))
     await learn(services, talk("I have repaired a canoe with Ilse. " + "And so on. " * 300))

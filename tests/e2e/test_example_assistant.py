@@ -198,7 +198,7 @@ async def test_use_case_1_personal_facts_are_known_the_next_day(
 ) -> None:
     """Said in one chat, asked for in another: "Tôi đang ở đâu nhỉ?"."""
     facts = ("Người dùng tên là Thanh.", "Thanh làm developer tại Hà Nội.")
-    learnt = [memory(fact, ["m1"], type="personal") for fact in facts]
+    learnt = [memory(fact, type="personal") for fact in facts]
     model.script = lambda _: ChatAnswer.of(new_memories=learnt)
     stage.chat.script = lambda asked: "Rất vui được gặp bạn Thanh!"
     first = await stage.say("Tôi tên là Thanh, đang làm developer tại Hà Nội")
@@ -262,7 +262,7 @@ async def test_i7_document_001_memory_is_updated_after_the_message_is_answered(
     def answered() -> list[str]:
         return [one.content for one in stage.client.memories("ana")]
 
-    learnt = [memory("Ana plays the cello.", ["m1"])]
+    learnt = [memory("Ana plays the cello.")]
     model.script = lambda _: ChatAnswer.of(new_memories=learnt)
     known_at_the_answer: list[str] = []
 

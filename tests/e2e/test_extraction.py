@@ -40,7 +40,7 @@ async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
 ) -> None:
     model.script = lambda request: quoting(
         request,
-        new_memories=[memory("Ana likes tea", ["m1"]), memory("Ana owns a boat", ["m2"])],
+        new_memories=[memory("Ana likes tea"), memory("Ana owns a boat", ["m2"])],
         profile={"summary": "Ana sails."},
         conversation_summary={"title": "Tea and boats"},
     )
@@ -66,7 +66,7 @@ async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
 ) -> None:
     model.script = lambda request: quoting(
         request,
-        new_memories=[memory("Ana keeps bees", ["m1"])],
+        new_memories=[memory("Ana keeps bees")],
         profile={"summary": "Ana is a beekeeper."},
         conversation_summary={"title": "Bees"},
     )
@@ -175,7 +175,7 @@ async def test_entities_are_found_again_under_any_spelling_and_mentions_are_coun
 ) -> None:
     def tell(content: str, name: str) -> dict[str, Any]:
         entity = {"name": name, "type": "person"}
-        return {"new_memories": [memory(content, ["m1"], entities=[entity, entity])]}
+        return {"new_memories": [memory(content, entities=[entity, entity])]}
 
     model.script = replies(
         {

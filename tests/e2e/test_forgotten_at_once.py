@@ -32,7 +32,7 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
     def leaves(request: ChatRequest) -> dict[str, Any]:
         known = [shown(request, home) for home in homes[:wanted]]
         return {
-            "new_memories": [memory(PORTO, ["m1"])],
+            "new_memories": [memory(PORTO)],
             "contradicted_memories": [
                 change(each, "I left Leeds", by=0, reason="moved to Porto") for each in known
             ],
@@ -42,10 +42,7 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
         }
 
     model.script = replies(
-        {
-            "Porto": leaves,
-            "Leeds": lambda _: {"new_memories": [memory(home, ["m1"]) for home in homes]},
-        }
+        {"Porto": leaves, "Leeds": {"new_memories": [memory(home) for home in homes]}}
     )
     await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5", at=MARCH))
     left = talk(
@@ -81,16 +78,13 @@ async def test_a_request_to_forget_holds_whatever_else_a_reply_changes(
         known = [shown(request, home) for home in homes]
         quote = {"source_message_ids": ["m1"], "quote": "forget number 0"}
         return {
-            "new_memories": [memory(PORTO, ["m1"])],
+            "new_memories": [memory(PORTO)],
             "contradicted_memories": [change(each, "I left Leeds", by=0) for each in known],
             "forgotten_memories": [{"id": known[0], **quote}],
         }
 
     model.script = replies(
-        {
-            "Porto": leaves,
-            "Leeds": lambda _: {"new_memories": [memory(home, ["m1"]) for home in homes]},
-        }
+        {"Porto": leaves, "Leeds": {"new_memories": [memory(home) for home in homes]}}
     )
     await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5 6", at=MARCH))
     left = talk(
@@ -142,7 +136,7 @@ async def test_what_names_only_the_forgotten_is_not_told(
 ) -> None:
     secret = "Ana had an interview in Toronto"
     toronto = {"name": "Toronto", "type": "place"}
-    stated = memory(secret, ["m1"], entities=[toronto])
+    stated = memory(secret, entities=[toronto])
 
     def forget(request: ChatRequest) -> dict[str, Any]:
         quote = {"source_message_ids": ["m1"], "quote": "forget the interview"}
@@ -153,8 +147,8 @@ async def test_what_names_only_the_forgotten_is_not_told(
     model.script = replies(
         {
             "please": forget,
-            "interview": lambda _: {"new_memories": [stated]},
-            "sister": lambda _: {"new_memories": [memory(each, ["m1"]) for each in others]},
+            "interview": [stated],
+            "sister": {"new_memories": [memory(each) for each in others]},
         }
     )
     await learn(modelled, talk("my sister", conversation="c0", at=MARCH))

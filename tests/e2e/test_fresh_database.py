@@ -48,7 +48,6 @@ def facts(number: int) -> list[dict[str, Any]]:
     return [
         memory(
             f"The user owns item w{n * 7919 % 100003} at place p{n * 31 % 977}",
-            ["m1"],
             entities=[{"name": f"p{n * 31 % 977}", "type": "location"}],
         )
         for n in range(first, first + A_REPLY)

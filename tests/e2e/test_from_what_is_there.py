@@ -29,7 +29,7 @@ async def names(services: Services) -> set[str]:
 def about_people(words: str, *entities: str, **more: str) -> dict[str, object]:
     """A reply with one memory that mentions somebody."""
     found = [{"name": name, "type": "person"} for name in entities]
-    return {"new_memories": [new_memory(words, ["m1"], entities=found, **more)]}
+    return {"new_memories": [new_memory(words, entities=found, **more)]}
 
 
 async def test_point_24_saved_and_corrected_memories_mention_known_names(

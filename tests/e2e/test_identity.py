@@ -36,17 +36,12 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
     model.script = replies(
         {
             "moved": lambda r: {
-                "new_memories": [memory("Ana lives in Berlin", ["m1"])],
+                "new_memories": [memory("Ana lives in Berlin")],
                 "contradicted_memories": [
                     {"id": shown(r, "Lisbon"), "by": 0, "reason": "she moved"}
                 ],
             },
-            "Lisbon": lambda r: {
-                "new_memories": [
-                    memory("Ana lives in Lisbon", ["m1"]),
-                    memory("Ana plays the cello", ["m1"]),
-                ]
-            },
+            "Lisbon": [memory("Ana lives in Lisbon"), memory("Ana plays the cello")],
         }
     )
     await learn(modelled, talk("I live in Lisbon and play the cello", at=MARCH))
@@ -87,13 +82,13 @@ async def test_a_memory_that_one_reply_repeats_and_ends_names_what_it_replaced(
     model.script = replies(
         {
             "moved": lambda r: {
-                "new_memories": [memory(porto, ["m1"]), memory(berlin, ["m1"])],
+                "new_memories": [memory(porto), memory(berlin)],
                 "contradicted_memories": [
                     {"id": shown(r, "Lisbon"), "by": 0},
                     {"id": shown(r, "Porto"), "by": 1},
                 ],
             },
-            "Lisbon": lambda r: {"new_memories": [memory(lisbon, ["m1"]), memory(porto, ["m1"])]},
+            "Lisbon": [memory(lisbon), memory(porto)],
         }
     )
     await learn(modelled, talk("I live in Lisbon, or in Porto", at=MARCH))
@@ -126,10 +121,10 @@ async def test_row_38_sessions_that_arrive_out_of_order_end_with_the_newest_word
     model.script = replies(
         {
             "Lisbon": lambda r: {
-                "new_memories": [memory("Ana lives in Lisbon", ["m1"])],
+                "new_memories": [memory("Ana lives in Lisbon")],
                 "contradicted_memories": [{"id": shown(r, "Berlin"), "by": 0}],
             },
-            "Berlin": lambda r: {"new_memories": [memory("Ana lives in Berlin", ["m1"])]},
+            "Berlin": [memory("Ana lives in Berlin")],
         }
     )
     await learn(

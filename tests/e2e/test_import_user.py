@@ -391,7 +391,7 @@ async def test_h4_rights_are_those_of_the_credential(
     await bring(modelled, managed, "cleo")
     # Neither now, nor at an earlier time, nor once a roll-back makes that time the present.
     sails = value("facts.personal.sport", "sailing", "I sail")
-    model.script = replies({"I sail": lambda _: {"profile_changes": [sails]}})
+    model.script = replies({"I sail": {"profile_changes": [sails]}})
     now = Timestamp()
     now.GetCurrentTime()
     for user, held in (("ana", ("", "standard")), ("cleo", ("sales", "high"))):

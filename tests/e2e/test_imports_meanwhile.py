@@ -66,13 +66,7 @@ async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_w
     assert "conversations" in tables[:cut]
     await refusal_of(bring(modelled, split(clear, cut)[0]))
     place = {"name": "HUẾ", "type": "place"}
-    model.script = replies(
-        {
-            "at last": lambda _: {
-                "new_memories": [memory("Ana rests in Huế.", ["m1"], entities=[place])]
-            }
-        }
-    )
+    model.script = replies({"at last": [memory("Ana rests in Huế.", entities=[place])]})
     await learn(modelled, talk("at last", conversation="since"))
     anew = document("thư 1", "Linh in Huế.", source_type="gmail", title="Mới")
     await taken_in(modelled, anew)
@@ -213,7 +207,7 @@ async def test_h2_nobody_else_writes_while_a_user_is_imported(
     modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
 ) -> None:
     """Between two groups, what others write would take the place of records that follow."""
-    model.script = replies({"at last": lambda _: {"new_memories": [memory("Ana rests.", ["m1"])]}})
+    model.script = replies({"at last": [memory("Ana rests.")]})
     said = talk("at last", user="ana", conversation="trò chuyện 1")
     said.messages[0].id = "a new one"
     writes: list[Callable[[], Awaitable[Any]]] = [
@@ -251,7 +245,7 @@ async def test_h2_a_job_that_is_open_waits_until_an_import_is_continued(
         await asyncio.wait_for(answered.wait(), BOUND)
         summary = {"path": "summary", "value": "Ana rests.", "source_message_ids": ["m1"]}
         return ChatAnswer.of(
-            new_memories=[memory("Ana rests.", ["m1"])],
+            new_memories=[memory("Ana rests.")],
             profile_changes=[{**summary, "quote": "at last"}],
         )
 

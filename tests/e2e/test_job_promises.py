@@ -155,10 +155,7 @@ async def test_a_reply_that_takes_too_long_to_plan_costs_attempts_and_ends_dead(
     # As many and as long statements as one reply may hold.
     long = [memory(text.format(n), ["m1"], **labels) for n in range(200)]
     model.script = replies(
-        {
-            "roses": lambda _: {"new_memories": long},
-            "Porto": lambda _: {"new_memories": [memory("Ana lives in Porto", ["m1"])]},
-        }
+        {"roses": {"new_memories": long}, "Porto": [memory("Ana lives in Porto")]}
     )
     settings = {"planning_seconds": 0.01, "job_max_retries": 1}
     async with start_services(**model_settings(model), **settings) as services:

@@ -161,9 +161,9 @@ async def test_row_72_words_that_were_taken_back_have_no_vector(
     """What a source said is no longer near, whether or not it changed the memory's own words."""
     model.script = replies(
         {
-            "zebra": lambda _: {"updated_memories": [{"id": "e1", "content": f"{OLD} at night"}]},
-            "okapi": lambda _: {"new_memories": [memory(f"{OLD} at night", ["m1"])]},
-            "giraffe": lambda _: {"new_memories": [memory(OLD, ["m1"])]},
+            "zebra": {"updated_memories": [{"id": "e1", "content": f"{OLD} at night"}]},
+            "okapi": [memory(f"{OLD} at night")],
+            "giraffe": [memory(OLD)],
         }
     )
     await learn(services, talk("a giraffe", conversation="c1"))

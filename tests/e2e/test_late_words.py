@@ -153,12 +153,10 @@ async def test_b6_what_is_said_again_after_it_has_expired_is_told(
     def again(request: ChatRequest) -> dict[str, Any]:
         same = {"same_as": request.memories[0].local_id} if how == "as the same" else {}
         words = EXAM if not same else "An exam awaits Ana this week."
-        return {"new_memories": [memory(words, ["m1"], type="context", **same)]}
+        return {"new_memories": [memory(words, type="context", **same)]}
 
-    first = memory(EXAM, ["m1"], type="context", expires_at="2026-05-10")
-    model.script = replies(
-        {"exam in spring": lambda _: {"new_memories": [first]}, "exam again": again}
-    )
+    first = memory(EXAM, type="context", expires_at="2026-05-10")
+    model.script = replies({"exam in spring": [first], "exam again": again})
     await learn(modelled, talk("an exam in spring", conversation="c1", at=SPRING))
     assert not await memories(modelled)
     if how == "forgotten before":
@@ -174,8 +172,8 @@ async def test_b6_what_is_said_again_after_it_has_expired_is_told(
     assert len(found) == (0 if how == "late" else 1)
     if how == "forgotten before":
         # A roll-back puts it together again from what was said.
-        third = memory(found[0], ["m1"], type="context", importance=0.9)
-        model.script = replies({"once more": lambda _: {"new_memories": [third]}})
+        third = memory(found[0], type="context", importance=0.9)
+        model.script = replies({"once more": [third]})
         at = AUTUMN + timedelta(days=1)
         await learn(modelled, talk("an exam once more", conversation="c3", at=at))
         await ask(modelled, "RollbackSource", conversation_id="c3")

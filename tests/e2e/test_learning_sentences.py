@@ -129,11 +129,7 @@ async def told(
 ) -> tuple[Any, dict[str, memory_pb2.Memory]]:
     """Learn what is known, then what is said; the job's result and all memories by content."""
     model.script = lambda request: ChatAnswer.of(
-        **(
-            reply
-            if request.messages[0].content == said
-            else {"new_memories": [memory(known, ["m1"])]}
-        )
+        **(reply if request.messages[0].content == said else {"new_memories": [memory(known)]})
     )
     await learn(services, talk(known, user=user, at=datetime(2026, 8, 1, tzinfo=UTC)))
     result = await learn(services, talk(said, user=user, conversation="c2", at=SAID_AT))
@@ -151,7 +147,7 @@ async def test_what_changed_ends_and_comes_back_by_one_call(
 ) -> None:
     known, said, quote, now = ENDS[name]
     reply = {
-        "new_memories": [memory(now, ["m1"])] if now else [],
+        "new_memories": [memory(now)] if now else [],
         "contradicted_memories": [change("e1", quote, by=0 if now else None)],
     }
     result, held = await told(modelled, model, known, said, reply)

@@ -45,7 +45,7 @@ async def found(services: Services, query: str) -> list[str]:
 
 
 def moved(**more: Any) -> dict[str, Any]:
-    return memory(MOVED, ["m1"], **{"questions": OFFERED, **more})
+    return memory(MOVED, **{"questions": OFFERED, **more})
 
 
 @pytest.fixture
@@ -53,12 +53,10 @@ def told(model: ScriptedModel) -> None:
     """What the model says of the talks of these tests."""
     model.script = replies(
         {
-            "good words": lambda _: {"new_memories": [moved()]},
-            "same words": lambda _: {
-                "new_memories": [
-                    moved(questions=["Where in Glasgow is Maren's domicile?"], keywords=["flat"])
-                ]
-            },
+            "good words": [moved()],
+            "same words": [
+                moved(questions=["Where in Glasgow is Maren's domicile?"], keywords=["flat"])
+            ],
             "exact words": lambda request: {
                 "updated_memories": [
                     {
@@ -186,7 +184,7 @@ async def test_a_merged_memory_has_the_questions_of_its_parts_that_it_answers(
             )
         style = request.messages[0].content
         more = {"type": "preference", "tags": [STYLE], "questions": [asked[style]]}
-        return ChatAnswer.of(new_memories=[memory(style, ["m1"], **more)])
+        return ChatAnswer.of(new_memories=[memory(style, **more)])
 
     model.script = script
     await learn(modelled, *(talk(style, conversation=f"c{n}") for n, style in enumerate(STYLES)))
@@ -204,17 +202,14 @@ async def test_a_sealed_memory_keeps_none_in_clear(
     """Neither one that is learnt sealed nor one that is sealed later on."""
     model.script = replies(
         {
-            "good words": lambda _: {"new_memories": [moved(type="personal")]},
-            "other words": lambda _: {
-                "new_memories": [
-                    memory(
-                        "Maren Holt grows kohlrabi in her garden",
-                        ["m1"],
-                        type="personal",
-                        questions=["Which vegetable has Maren in her garden?"],
-                    )
-                ]
-            },
+            "good words": [moved(type="personal")],
+            "other words": [
+                memory(
+                    "Maren Holt grows kohlrabi in her garden",
+                    type="personal",
+                    questions=["Which vegetable has Maren in her garden?"],
+                )
+            ],
         }
     )
     async with start_services(**model_settings(model), **ENCRYPTING) as services:

@@ -210,7 +210,7 @@ async def test_row_27_a_question_too_long_for_the_model_is_cut_in_two(
 async def test_row_45_a_model_that_names_itself_badly_kills_no_job(
     patient: Services, model: ScriptedModel
 ) -> None:
-    reply = ChatAnswer.of(new_memories=[memory("Ana likes tea", ["m1"])]).body("x\x00\ud800")
+    reply = ChatAnswer.of(new_memories=[memory("Ana likes tea")]).body("x\x00\ud800")
     model.queue(RawReply(json.dumps(reply).encode()))
     job = await ended_job(patient, "I like tea")
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
@@ -226,7 +226,7 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
 ) -> None:
     facts = [f"Ana keeps bird number {n}" for n in range(5)]
     seeds = {
-        "new_memories": [memory(fact, ["m1"]) for fact in facts],
+        "new_memories": [memory(fact) for fact in facts],
         "profile": {"summary": "Ana keeps birds.", "facts": {"personal": {"name": "Ana"}}},
     }
     model.script = replies({"birds": lambda _: seeds})
@@ -271,8 +271,8 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
 async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(
     patient: Services, model: ScriptedModel
 ) -> None:
-    seeds = [memory(f"Ana keeps bird number {n}", ["m1"]) for n in range(9)]
-    model.script = replies({"birds": lambda r: {"new_memories": seeds}})
+    seeds = [memory(f"Ana keeps bird number {n}") for n in range(9)]
+    model.script = replies({"birds": {"new_memories": seeds}})
     await learn(patient, talk("I keep birds"))
     model.script = lambda request: quoting(
         request,
@@ -296,7 +296,7 @@ async def test_row_45_characters_that_cannot_be_stored_cost_nothing_but_themselv
             {
                 "new_memories": [
                     memory(
-                        f"Ana {bad}", ["m1"], tags=[bad], keywords=[bad], detail=bad,
+                        f"Ana {bad}", tags=[bad], keywords=[bad], detail=bad,
                         context={bad: bad}, entities=[{"name": bad, "type": "person"}],
                     )
                 ],

@@ -55,7 +55,7 @@ async def test_a_second_change_of_a_memory_is_named_and_its_words_are_not_lost(
 
     def script(request: ChatRequest) -> ChatAnswer:
         if said not in [each.content for each in request.messages]:
-            return ChatAnswer.of(new_memories=[memory(TEA, ["m1"])])
+            return ChatAnswer.of(new_memories=[memory(TEA)])
         tea = shown(request, TEA)
         return ChatAnswer.of(
             updated_memories=[

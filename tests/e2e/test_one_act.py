@@ -25,12 +25,8 @@ async def said(services: Services, model: ScriptedModel) -> memory_pb2.Memory:
     """Let a message teach two memories with the same words, another one, a value and a summary."""
     model.script = replies(
         {
-            "Lisbon": lambda _: {
-                "new_memories": [
-                    memory(HOME, ["m1"]),
-                    memory(SAME, ["m1"], type="context"),
-                    memory(DOG, ["m1"]),
-                ],
+            "Lisbon": {
+                "new_memories": [memory(HOME), memory(SAME, type="context"), memory(DOG)],
                 "profile_changes": [
                     value(LOCATION, "Lisbon", "I live in Lisbon"),
                     value("facts.personal.pet", "Milo", "a dog called Milo"),

@@ -78,9 +78,7 @@ async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_use
 ) -> None:
     model.script = lambda request: quoting(
         request,
-        new_memories=[
-            memory("Ana likes tea", ["m1"], entities=[{"name": "Porto", "type": "place"}])
-        ],
+        new_memories=[memory("Ana likes tea", entities=[{"name": "Porto", "type": "place"}])],
         profile={"summary": "Ana drinks tea."},
         conversation_summary={"title": "Tea", "key_topics": ["tea"]},
     )

@@ -53,16 +53,16 @@ async def test_i6_the_first_conversations_are_checked(
         for outcome in ("passed", "failed")
     }
     for number, (said, learnt) in enumerate(LANGUAGES.items()):
-        model.queue(ChatAnswer.of(new_memories=[memory(each, ["m1"]) for each in learnt]))
+        model.queue(ChatAnswer.of(new_memories=[memory(each) for each in learnt]))
         result = await learn(modelled, talk(said, user=f"u{number}"))
         assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}, said
 
     model.queue(
         ChatAnswer.of(
             new_memories=[
-                memory("The user grows quinces and medlars in Faro.", ["m1"]),
-                memory("the user grows QUINCES and medlars in Faro", ["m1"], type="personal"),
-                memory("The user owns 3 boats in Oslo.", ["m1"]),
+                memory("The user grows quinces and medlars in Faro."),
+                memory("the user grows QUINCES and medlars in Faro", type="personal"),
+                memory("The user owns 3 boats in Oslo."),
             ]
         )
     )
@@ -82,23 +82,23 @@ async def test_i6_the_first_conversations_are_checked(
         "the checks are counted",
     )
 
-    model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.", ["m1"])]))
+    model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.")]))
     continued = talk("And I have a cat.")
     continued.messages[0].id = "later"
     result = await learn(modelled, continued)
     assert (result.memories_created, checks(result.counts)) == (1, {})
 
-    model.queue(ChatAnswer.of(new_memories=[memory("The user has two cats.", ["m1"])]))
+    model.queue(ChatAnswer.of(new_memories=[memory("The user has two cats.")]))
     result = await learn(modelled, talk("Now I have two cats.", conversation="c2", user="bo"))
     assert checks(result.counts) == {"checked": 1, "ungrounded": 0, "duplicate": 0}
 
-    model.queue(ChatAnswer.of(new_memories=[memory("The user owns a kiln.", ["m1"])]))
+    model.queue(ChatAnswer.of(new_memories=[memory("The user owns a kiln.")]))
     result = await learn(modelled, talk("I bought bread.", conversation="c3"))
     assert (result.memories_created, checks(result.counts)) == (1, {})
 
 
 async def test_i6_a_sample_of_none(start_services: StartServices, model: ScriptedModel) -> None:
     async with start_services(**model_settings(model), quality_sample=0) as services:
-        model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.", ["m1"])]))
+        model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.")]))
         result = await learn(services, talk("I have a cat."))
         assert (result.memories_created, checks(result.counts)) == (1, {})

@@ -88,9 +88,9 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
 
     def learning(request: ChatRequest) -> dict[str, Any]:
         if not request.memories:
-            return {"new_memories": [memory(each, ["m1"]) for each in before]}
+            return {"new_memories": [memory(each) for each in before]}
         return {
-            "new_memories": [memory(each, ["m1"]) for each in after],
+            "new_memories": [memory(each) for each in after],
             "contradicted_memories": [
                 change(named(request, each), "I have left", by=by) for by, each in enumerate(before)
             ],

@@ -47,11 +47,11 @@ async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
     """What the user said, and a conversation that contradicts, rewords, adds and repeats it."""
     model.script = replies(
         {
-            "good words": lambda _: {
+            "good words": {
                 "new_memories": [
-                    new_memory("The user lives in Lisbon.", ["m1"]),
-                    new_memory("The user has two cats.", ["m1"]),
-                    new_memory("The user bakes bread.", ["m1"]),
+                    new_memory("The user lives in Lisbon."),
+                    new_memory("The user has two cats."),
+                    new_memory("The user bakes bread."),
                 ],
                 "profile": {
                     "facts": {"personal": {"name": "Ana", "location": "Lisbon"}},
@@ -60,8 +60,8 @@ async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
             },
             "bad words": lambda request: {
                 "new_memories": [
-                    new_memory("The user lives in Atlantis.", ["m1"]),
-                    new_memory("The user bakes bread.", ["m1"], importance=1.0),
+                    new_memory("The user lives in Atlantis."),
+                    new_memory("The user bakes bread.", importance=1.0),
                 ],
                 "contradicted_memories": [
                     {"id": shown(request, "Lisbon"), "by": 0, "source_message_ids": ["m1"]}
@@ -127,7 +127,7 @@ async def test_a_name_that_others_mention_stays_known(
     """Also if what is taken back was forgotten before."""
     belfry = [{"name": "Belfry", "type": "project"}]
     model.script = lambda request: quoting(
-        request, new_memories=[new_memory(request.messages[0].content, ["m1"], entities=belfry)]
+        request, new_memories=[new_memory(request.messages[0].content, entities=belfry)]
     )
     for word in ("roof", "bell"):
         await learn(modelled, talk(f"The user mends the {word} of Belfry.", conversation=word))
@@ -170,8 +170,8 @@ async def test_a_job_of_another_user_is_none(modelled: Services, model: Scripted
     """Its id tells nothing, and nothing of either user is taken back."""
     model.script = replies(
         {
-            "Oslo": lambda _: {"new_memories": [new_memory("Ana lives in Oslo", ["m1"])]},
-            "Bern": lambda _: {"new_memories": [new_memory("Ana lives in Bern", ["m1"])]},
+            "Oslo": [new_memory("Ana lives in Oslo")],
+            "Bern": [new_memory("Ana lives in Bern")],
         }
     )
     said = talk("Ana lives in Oslo", conversation="Oslo", user="bo")
@@ -192,8 +192,8 @@ async def test_a_value_stays_when_the_memory_of_its_message_has_its_words_again(
     """A value rests on all memories of its message, also on those that do not hold it."""
     model.script = replies(
         {
-            "Ana here": lambda _: {
-                "new_memories": [new_memory("The user bakes bread.", ["m1"])],
+            "Ana here": {
+                "new_memories": [new_memory("The user bakes bread.")],
                 "profile_changes": [value("facts.personal.name", "Ana", "Ana here")],
             },
             "It rains": lambda request: {
@@ -223,7 +223,7 @@ async def test_a_value_stays_whose_memory_was_replaced_before(
 
     def moved(before: str, after: str, said: str) -> Any:
         return lambda request: {
-            "new_memories": [new_memory(after, ["m1"])],
+            "new_memories": [new_memory(after)],
             "contradicted_memories": [
                 {"id": shown(request, before), "by": 0, "source_message_ids": ["m1"], "quote": said}
             ],
@@ -231,8 +231,8 @@ async def test_a_value_stays_whose_memory_was_replaced_before(
 
     model.script = replies(
         {
-            "Ana here": lambda _: {
-                "new_memories": [new_memory("Ana works at Acme.", ["m1"])],
+            "Ana here": {
+                "new_memories": [new_memory("Ana works at Acme.")],
                 "profile_changes": [value("facts.personal.name", "Ana", "Ana here")],
             },
             "Now I am at Umbra": moved("Acme", "Ana works at Umbra.", "Now I am at Umbra"),

@@ -147,7 +147,7 @@ class Person:
             case "said":
                 answer["new_memories"] = [
                     new_memory(
-                        said.content, ["m1"], type="personal" if self.encrypts else "goal",
+                        said.content, type="personal" if self.encrypts else "goal",
                         importance=said.importance, confidence=said.confidence, detail=said.detail,
                         tags=list(said.tags),
                         entities=[{"name": name, "type": "person"} for name in said.entities],
@@ -159,7 +159,7 @@ class Person:
             case "achieved":
                 answer["achieved_goals"] = [{**known, "by": None}]
             case "contradicted":
-                answer["new_memories"] = [new_memory("The user is afraid of insects", ["m1"])]
+                answer["new_memories"] = [new_memory("The user is afraid of insects")]
                 answer["contradicted_memories"] = [{**known, "by": 0}]
         return quoting(request, **answer)
 

@@ -84,7 +84,7 @@ async def test_what_was_said_meanwhile(
 
 
 def stating(_: ChatRequest) -> Mapping[str, Any]:
-    return {"new_memories": [new_memory(BEES, ["m1"])]}
+    return {"new_memories": [new_memory(BEES)]}
 
 
 def forgetting(request: ChatRequest) -> Mapping[str, Any]:
@@ -147,11 +147,7 @@ async def test_row_72_what_was_near_to_what_was_forgotten_states_it_too(
 ) -> None:
     """Its message is told to nobody either, and it stands alone once nothing else states it."""
     model.script = replies(
-        {
-            "forget": forgetting,
-            "some bees": lambda _: {"new_memories": [new_memory(SOME_BEES, ["m1"])]},
-            "I keep bees": stating,
-        }
+        {"forget": forgetting, "some bees": [new_memory(SOME_BEES)], "I keep bees": stating}
     )
     await tell(modelled, "first", "I keep bees", day=0)
     await tell(modelled, "bad", "Please forget my insects", day=2)

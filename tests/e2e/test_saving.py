@@ -198,9 +198,7 @@ async def test_b2_what_was_saved_and_is_then_said_is_one_memory(
 ) -> None:
     saved = (await save(modelled, "Ana likes green tea")).memory
     await checks(modelled)
-    model.script = replies(
-        {"tea": lambda r: {"new_memories": [memory("Ana likes green tea", ["m1"])]}}
-    )
+    model.script = replies({"tea": [memory("Ana likes green tea")]})
     result = await learn(modelled, talk("I like green tea"))
     assert result.memories_created == 0
     (only,) = await memories(modelled)

@@ -53,20 +53,17 @@ async def sealing(modelled: Services, model: ScriptedModel) -> Services:
     await choose(modelled, encrypt_sensitive=True)
     model.script = replies(
         {
-            "pills": lambda _: {
-                "new_memories": [
-                    memory(
-                        ZOLPIDEM,
-                        ["m1"],
-                        type="personal",
-                        tags=["zaphodic"],
-                        entities=[{"name": "Quackenbush", "type": "person"}],
-                    ),
-                    memory("Ana drinks lapsang", ["m1"], tags=["tea"]),
-                ]
-            },
+            "pills": [
+                memory(
+                    ZOLPIDEM,
+                    type="personal",
+                    tags=["zaphodic"],
+                    entities=[{"name": "Quackenbush", "type": "person"}],
+                ),
+                memory("Ana drinks lapsang", tags=["tea"]),
+            ],
             "10 milligrams": lambda r: {
-                "new_memories": [memory("Ana snores", ["m1"], type="personal")],
+                "new_memories": [memory("Ana snores", type="personal")],
                 "updated_memories": [
                     {
                         "id": shown(r, "zolpidem"),
@@ -76,7 +73,7 @@ async def sealing(modelled: Services, model: ScriptedModel) -> Services:
                 ],
             },
             "stopped": lambda r: {
-                "new_memories": [memory("Ana takes melatonin", ["m1"], type="personal")],
+                "new_memories": [memory("Ana takes melatonin", type="personal")],
                 "contradicted_memories": [
                     {"id": shown(r, "zolpidem"), "by": 0, "reason": "zolpidem made her ill"}
                 ],
@@ -146,9 +143,7 @@ async def test_h3_the_relevant_sealed_memories_go_into_the_prompt(
 async def test_h3_what_was_forgotten_stays_forgotten(
     sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
-    model.script = replies(
-        {"sleep": lambda _: {"new_memories": [memory(ZOLPIDEM, ["m1"], type="personal")]}}
-    )
+    model.script = replies({"sleep": [memory(ZOLPIDEM, type="personal")]})
     saved = (await save(sealing, ZOLPIDEM, type=PERSONAL)).memory
     gone = await forget(sealing, saved.id, reason="because zolpidem shames her")
     assert (gone.status, gone.content) == (memory_pb2.MEMORY_STATUS_FORGOTTEN, ZOLPIDEM)
@@ -175,10 +170,10 @@ async def test_h3_what_was_forgotten_stays_forgotten(
 
 SLEEPING: dict[str, Answering] = {
     "stopped": lambda r: {
-        "new_memories": [memory("Ana sleeps well", ["m1"])],
+        "new_memories": [memory("Ana sleeps well")],
         "contradicted_memories": [{"id": shown(r, "zolpidem"), "by": 0}],
     },
-    "pills": lambda _: {"new_memories": [memory(ZOLPIDEM, ["m1"], type="personal")]},
+    "pills": lambda _: {"new_memories": [memory(ZOLPIDEM, type="personal")]},
 }
 
 
@@ -214,9 +209,7 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
     tenant_conninfo: str,
     services_folder: Path,
 ) -> None:
-    model.script = replies(
-        {"pills": lambda _: {"new_memories": [memory(ZOLPIDEM, ["m1"], type="personal")]}}
-    )
+    model.script = replies({"pills": [memory(ZOLPIDEM, type="personal")]})
     folder, away = services_folder / "data" / "user-keys", services_folder / "away"
     async with start_services(**model_settings(model), **ENCRYPTING) as services:
         await choose(services, encrypt_sensitive=True)
@@ -265,7 +258,7 @@ async def test_row_38_sealed_late_words_are_the_ones_that_ended(
 ) -> None:
     model.script = lambda r: quoting(
         r,
-        new_memories=[memory(r.messages[-1].content, ["m1"], type="personal")],
+        new_memories=[memory(r.messages[-1].content, type="personal")],
         contradicted_memories=[{"id": each.local_id, "by": 0} for each in r.memories],
     )
     for town, month in (("Oslo", 3), ("Bern", 6), ("Rome", 5)):

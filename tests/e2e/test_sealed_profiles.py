@@ -113,11 +113,11 @@ class TestLearnt:
     async def taught(self, encrypting: Services, model: ScriptedModel) -> Services:
         model.script = replies(
             {
-                "good words": lambda _: {
+                "good words": {
                     "profile": {"facts": {"personal": {"location": "Lisbon"}}},
                     "new_memories": [],
                 },
-                "bad words": lambda _: {
+                "bad words": {
                     "profile": {
                         "facts": {"personal": {"location": "Atlantis", "role": "king"}},
                         "current_projects": ["gold"],

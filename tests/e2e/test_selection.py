@@ -16,7 +16,7 @@ OLD = "Ana's grandmother taught her to mend fishing nets"
 
 def many(first: int, last: int, **changes: Any) -> list[dict[str, Any]]:
     return [
-        memory(f"Ana solved puzzle {n} about the city and its people", ["m1"], **changes)
+        memory(f"Ana solved puzzle {n} about the city and its people", **changes)
         for n in range(first, last)
     ]
 
@@ -41,7 +41,7 @@ async def shown_for(services: Services, model: ScriptedModel, *lines: str) -> li
 async def test_b6_an_old_relevant_memory_among_five_hundred_is_shown(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    old = [memory(OLD, ["m1"], importance=0.1)]
+    old = [memory(OLD, importance=0.1)]
     newer = [many(n, n + 167, importance=0.9) for n in (0, 167, 334)]
     await fill(modelled, model, old, *newer)
     assert len(await memories(modelled)) == 502
@@ -59,7 +59,7 @@ async def test_b6_memories_of_a_person_or_tag_that_is_spoken_of_are_shown(
     start_services: StartServices, model: ScriptedModel
 ) -> None:
     def of(content: str, **more: Any) -> dict[str, Any]:
-        return memory(content, ["m1"], importance=0.1, **more)
+        return memory(content, importance=0.1, **more)
 
     zoe, sato = ([{"name": name, "type": "person"}] for name in ("Zoë", "佐藤"))
     her = of("She is the godmother of the twins", entities=zoe)
@@ -79,7 +79,7 @@ async def test_b6_memories_of_a_person_or_tag_that_is_spoken_of_are_shown(
 async def test_b6_the_memories_of_a_prompt_are_bounded_in_tokens(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    long = [memory(f"第{n}章" + "長い話です" * 150, ["m1"]) for n in range(40)]
+    long = [memory(f"第{n}章" + "長い話です" * 150) for n in range(40)]
     await fill(modelled, model, long)
     found = await shown_for(modelled, model, "長い話です")
     assert 0 < sum(len(content.encode()) for content in found) <= 3 * 4_000
@@ -91,13 +91,13 @@ async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
     first, bright = (f"Ana rents a {kind}studio in the old town" for kind in ("", "bright "))
     model.script = replies(
         {
-            "landlord": lambda r: {
-                "new_memories": [memory(first, ["m1"], tags=["home"])],
+            "landlord": {
+                "new_memories": [memory(first, tags=["home"])],
                 "updated_memories": [
                     {"id": "e1", "content": f"{bright} by the river", "source_message_ids": ["m1"]}
                 ],
             },
-            "attic": lambda r: {"new_memories": [memory(first, ["m1"])]},
+            "attic": [memory(first)],
         }
     )
     await learn(
@@ -122,12 +122,12 @@ async def test_d3_a_corrected_memory_keeps_the_words_of_its_newest_source(
     known = "Ana rents a studio in the old town"
     model.script = replies(
         {
-            "landlord": lambda r: {
+            "landlord": {
                 "updated_memories": [
                     {"id": "e1", "content": f"{known} by the river", "source_message_ids": ["m1"]}
                 ]
             },
-            "attic": lambda r: {"new_memories": [memory(known, ["m1"])]},
+            "attic": [memory(known)],
         }
     )
     await learn(

@@ -43,7 +43,7 @@ def moving_house(model: ScriptedModel) -> None:
         def answer(request):  # type: ignore[no-untyped-def]
             known = [each for each in request.memories if other in each.content]
             return {
-                "new_memories": [memory(content, ["m1"])],
+                "new_memories": [memory(content)],
                 "contradicted_memories": [{"id": each.local_id, "by": 0} for each in known],
             }
 
@@ -106,7 +106,7 @@ async def test_d9_an_update_holds_since_it_was_said(
         content = f"Ana pays {euros} euros for the gym"
         return lambda r: {"updated_memories": [{"id": shown(r, "gym"), "content": content}]}
 
-    first = memory("Ana pays 54 euros for the gym", ["m1"], valid_from="2026-02-01")
+    first = memory("Ana pays 54 euros for the gym", valid_from="2026-02-01")
     model.script = replies(
         {
             "sorry, 45": costs(45),
@@ -114,7 +114,7 @@ async def test_d9_an_update_holds_since_it_was_said(
             "still 60": costs(60),
             "even 70": costs(70),
             "sport": lambda r: {"updated_memories": [{"id": shown(r, "gym"), "tags": ["sport"]}]},
-            "54": lambda _: {"new_memories": [first]},
+            "54": [first],
         }
     )
     july, september = MAY + 61 * DAY, MAY + 123 * DAY
@@ -217,9 +217,7 @@ async def test_b13_an_achieved_goal_was_open_before(
     model.script = replies(
         {
             "I ran": lambda r: {"achieved_goals": [{"id": shown(r, "wants"), "by": None}]},
-            "I want": lambda r: {
-                "new_memories": [memory(goal, ["m1"], type="goal", importance=0.8)]
-            },
+            "I want": [memory(goal, type="goal", importance=0.8)],
         }
     )
     await learn(modelled, talk("I want to run a marathon", at=MARCH))
@@ -263,15 +261,13 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(
     model.script = replies(
         {
             "to Berlin": lambda r: {
-                "new_memories": [
-                    memory(BERLIN, ["m1"], entities=[{"name": "Berlin", "type": "place"}])
-                ],
+                "new_memories": [memory(BERLIN, entities=[{"name": "Berlin", "type": "place"}])],
                 "contradicted_memories": [{"id": shown(r, "Lisbon"), "by": 0}],
                 "profile": {"facts": {"personal": {"location": "Berlin"}}},
                 "conversation_summary": {"title": "To Berlin", "summary": "Ana moved."},
             },
-            "in Lisbon": lambda r: {
-                "new_memories": [memory(LISBON, ["m1"])],
+            "in Lisbon": {
+                "new_memories": [memory(LISBON)],
                 "profile": {"facts": {"personal": {"location": "Lisbon"}}},
             },
         }

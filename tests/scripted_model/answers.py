@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ class ChatAnswer:
         return reply
 
 
-def memory(content: str, sources: list[str], **more: Any) -> dict[str, Any]:
+def memory(content: str, sources: Sequence[str] = ("m1",), **more: Any) -> dict[str, Any]:
     """One item of `new_memories` that nothing is wrong with."""
     return {
         "type": "fact",
@@ -65,7 +65,7 @@ def memory(content: str, sources: list[str], **more: Any) -> dict[str, Any]:
         "tags": [],
         "keywords": [],
         "entities": [],
-        "source_message_ids": sources,
+        "source_message_ids": list(sources),
         "origin": "user",
     } | more
 

@@ -48,7 +48,7 @@ def _closing(
             {"id": known.local_id, "by": by(n), "source_message_ids": ["m1"], **more}
             for n, known in enumerate(request.memories[:most])
         ]
-        told = [memory("Everything before this was wrong.", ["m1"])]
+        told = [memory("Everything before this was wrong.")]
         return ChatAnswer.of(new_memories=told, **{key: items})
 
     return kind
@@ -72,7 +72,7 @@ def _replaced(told: Callable[[str], str]) -> Kind:
     def kind(request: ChatRequest) -> ChatAnswer:
         known = request.memories[:3]
         return ChatAnswer.of(
-            new_memories=[memory(told(each.content), ["m1"]) for each in known],
+            new_memories=[memory(told(each.content)) for each in known],
             contradicted_memories=[
                 {"id": each.local_id, "by": n, "source_message_ids": ["m1"]}
                 for n, each in enumerate(known)
@@ -96,8 +96,7 @@ def _repeated(request: ChatRequest) -> ChatAnswer:
 def _said_anew(request: ChatRequest) -> ChatAnswer:
     return ChatAnswer.of(
         new_memories=[
-            memory(f"{known.content}, bankrupt", ["m1"], importance=1.0)
-            for known in request.memories[:3]
+            memory(f"{known.content}, bankrupt", importance=1.0) for known in request.memories[:3]
         ]
     )
 
@@ -234,7 +233,7 @@ def seeds(count: int) -> list[dict[str, Any]]:
         "flute easel"
     ).split()
     return [
-        memory(f"The user keeps a {thing} for Ilse since {1960 + n}.", ["m1"], importance=0.7)
+        memory(f"The user keeps a {thing} for Ilse since {1960 + n}.", importance=0.7)
         for n, thing in enumerate(things[:count])
     ]
 
