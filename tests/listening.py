@@ -42,7 +42,6 @@ class Listener:
         self.port = port
 
     async def __aenter__(self) -> Self:
-        """Listen."""
         self._server = await asyncio.start_server(
             self._accept, "127.0.0.1", self.port, ssl=self._tls
         )

@@ -56,7 +56,6 @@ _by_chance: list[str] = []
 
 
 def pytest_sessionstart() -> None:
-    """Begin to watch."""
     _watch.start()
 
 

@@ -136,19 +136,15 @@ class Admitted:
         return getattr(self._channel, name)
 
     def unary_unary(self, *given: Any, **named: Any) -> Callable[..., Any]:
-        """As the channel's."""
         return self._carrying(self._channel.unary_unary(*given, **named))
 
     def unary_stream(self, *given: Any, **named: Any) -> Callable[..., Any]:
-        """As the channel's."""
         return self._carrying(self._channel.unary_stream(*given, **named))
 
     def stream_unary(self, *given: Any, **named: Any) -> Callable[..., Any]:
-        """As the channel's."""
         return self._carrying(self._channel.stream_unary(*given, **named))
 
     def stream_stream(self, *given: Any, **named: Any) -> Callable[..., Any]:
-        """As the channel's."""
         return self._carrying(self._channel.stream_stream(*given, **named))
 
     def _carrying(self, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,7 +29,6 @@ def statement(content: str, **fields: Any) -> pb.SaveMemoryRequest:
 
 
 async def save(services: Services, content: str, **fields: Any) -> pb.SaveMemoryResponse:
-    """Save one statement."""
     return await services.memory.SaveMemory(statement(content, **fields))
 
 
@@ -71,13 +70,11 @@ async def update(
 
 
 async def forget(services: Services, memory_id: str, *, reason: str = "") -> memory_pb2.Memory:
-    """Forget a memory of Ana's."""
     reply = await ask(services, "ForgetMemory", memory_id=memory_id, reason=reason)
     return cast(memory_pb2.Memory, reply.memory)
 
 
 async def restore(services: Services, memory_id: str, *, reason: str = "") -> memory_pb2.Memory:
-    """Restore a memory of Ana's."""
     reply = await ask(services, "RestoreMemory", memory_id=memory_id, reason=reason)
     return cast(memory_pb2.Memory, reply.memory)
 
@@ -127,5 +124,4 @@ async def events(services: Services, memory_id: str) -> list[history_pb2.History
 
 
 def plain(value: struct_pb2.Struct) -> dict[str, Any]:
-    """A Struct as a dict."""
     return json_format.MessageToDict(value)

@@ -27,7 +27,6 @@ def document(source_id: str = "d1", content: str = "", **fields: Any) -> documen
 async def hand_over(
     services: Services, *documents: document_pb2.Document, user: str = "ana", key: str = ""
 ) -> pb.IngestDocumentsResponse:
-    """Ingest one batch."""
     return await services.extraction.IngestDocuments(
         pb.IngestDocumentsRequest(user_id=user, documents=documents, idempotency_key=key)
     )
@@ -46,7 +45,6 @@ async def taken_in(
 async def delete(
     services: Services, document_id: str, *, user: str = "ana", key: str = ""
 ) -> pb.DeleteDocumentResponse:
-    """Delete one document."""
     return await services.extraction.DeleteDocument(
         pb.DeleteDocumentRequest(user_id=user, document_id=document_id, idempotency_key=key)
     )

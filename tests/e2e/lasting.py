@@ -34,7 +34,6 @@ class Lasting(Generic[Held]):
         return found[1]
 
     async def leave(self) -> None:
-        """Leave all of them."""
         while self._entered:
             await self._leave(next(iter(self._entered)))
 

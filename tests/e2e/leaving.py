@@ -15,8 +15,6 @@ from tests.e2e.methods import ask
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What came of an export."""
-
     text: str
     pieces: list[int]
     manifest: privacy_pb2.ExportManifest
@@ -27,7 +25,6 @@ class Export:
         return [(line["table"], line["row"]) for line in map(json.loads, self.text.splitlines())]
 
     def of(self, table: str) -> list[dict[str, Any]]:
-        """The rows of one table."""
         return [row for name, row in self.rows if name == table]
 
 

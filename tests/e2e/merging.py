@@ -50,7 +50,6 @@ def all_into(content: str, **more: Any) -> Merging:
 
 
 def nothing(_: ChatRequest) -> list[dict[str, Any]]:
-    """Merge nothing."""
     return []
 
 

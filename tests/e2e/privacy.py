@@ -63,7 +63,6 @@ async def clear(
 async def search(
     services: Services, query: str, *, user: str = "ana", **fields: Any
 ) -> retrieval_service_pb2.SearchMemoriesResponse:
-    """One search."""
     return await services.retrieval.SearchMemories(
         retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=query, **fields)
     )

@@ -172,7 +172,6 @@ def replayed(events: Sequence[history_pb2.HistoryEvent]) -> dict[str, Any]:
 
 
 def plain(name: str, value: Any) -> Any:
-    """A field as it compares."""
     if name in _TIMES:
         return datetime.fromisoformat(value) if value else None
     if name == "importance":
@@ -183,7 +182,6 @@ def plain(name: str, value: Any) -> Any:
 
 
 def present(memory: memory_pb2.Memory) -> dict[str, Any]:
-    """A memory as it is read."""
     fields: dict[str, Any] = {name: getattr(memory, name) for name in _PLAIN}
     fields |= {name: list(getattr(memory, name)) for name in ("tags", "keywords")}
     fields["importance"] = round(memory.importance, 9)

@@ -17,8 +17,6 @@ Behaviour = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Received:
-    """One request."""
-
     path: str
     headers: dict[str, str]
     body: bytes
@@ -37,22 +35,18 @@ class Received:
 
 
 async def accept(_: web.Request) -> web.StreamResponse:
-    """Take it."""
     return web.Response(status=204)
 
 
 async def fail(_: web.Request) -> web.StreamResponse:
-    """Break down."""
     return web.Response(status=500, text="no")
 
 
 async def leave(_: web.Request) -> web.StreamResponse:
-    """Be gone for good."""
     return web.Response(status=410)
 
 
 async def hang(_: web.Request) -> web.StreamResponse:
-    """Say nothing."""
     await asyncio.sleep(3600)
     raise AssertionError
 
@@ -87,7 +81,6 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """The address of a webhook."""
         return f"http://127.0.0.1:{self.port}/changes"
 
     async def __aenter__(self) -> Receiver:

@@ -48,7 +48,6 @@ def script(
 
 
 def nothing(_: ChatRequest) -> Mapping[str, Any]:
-    """Settle nothing."""
     return {}
 
 

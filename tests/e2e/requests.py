@@ -21,7 +21,6 @@ NOBODY = "01890000-0000-7000-8000-000000000000"
 
 
 def message(content: str = "Hello", **fields: object) -> conversation_pb2.Message:
-    """A message by the user."""
     return conversation_pb2.Message(
         role=conversation_pb2.ROLE_USER,
         content=content,
@@ -39,7 +38,6 @@ def transcript(
 
 
 def submit(*transcripts: conversation_pb2.Transcript) -> extraction.SubmitTranscriptsRequest:
-    """A batch."""
     return extraction.SubmitTranscriptsRequest(transcripts=transcripts)
 
 

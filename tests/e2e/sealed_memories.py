@@ -44,5 +44,4 @@ def in_clear(conninfo: str, *words: str) -> dict[str, set[tuple[str, str]]]:
 
 
 def contents(some: Sequence[Held]) -> list[str]:
-    """What they say."""
     return [each.words["content"] for each in some]

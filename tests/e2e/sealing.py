@@ -72,8 +72,6 @@ _COPY = "COPY (SELECT * FROM {}) TO STDOUT"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value of a dump."""
-
     table: str
     column: str
     text: str

@@ -82,7 +82,6 @@ async def update(
 async def add(
     services: Services, type: str = "send_email", *, user: str = "ana", session: str = "s1"
 ) -> session_pb2.PendingAction:
-    """Add an action."""
     response = await stub(services).AddPendingAction(
         pb.AddPendingActionRequest(
             user_id=user,
@@ -105,7 +104,6 @@ async def resolve(
     result: dict[str, Any] | None = None,
     key: str = "",
 ) -> session_pb2.PendingAction:
-    """Decide about an action."""
     response = await stub(services).ResolvePendingAction(
         pb.ResolvePendingActionRequest(
             user_id=user,

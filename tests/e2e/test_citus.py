@@ -331,7 +331,6 @@ class Life:
         return learnt, counted, done, await self._contents()
 
     async def deliver(self) -> Any:
-        """A change is sent to an address, with the memory as it then is."""
         async with Receiver() as receiver:
             made = await self.client.create_webhook(receiver.url, include_content=True)
             await self.client.save_memory(USER, "Ana sings in a choir")
@@ -409,7 +408,6 @@ class Life:
         return cleared, [each.content async for each in self.client.memories("cleo")]
 
     async def erase_an_actor(self) -> Any:
-        """A person who changed another one's memory is named nowhere any more."""
         saved = await self.client.save_memory("bea", "Bea likes tea")
         with psycopg.connect(self.administrator, autocommit=True) as connection:
             connection.execute(_BY_BEA, {"memory_id": self.known["home"]})

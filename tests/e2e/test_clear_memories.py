@@ -66,7 +66,6 @@ def seed(conninfo: str, many: int) -> None:
 
 
 def statuses(conninfo: str) -> dict[str, int]:
-    """How many memories there are by status."""
     return dict(rows(conninfo, "SELECT status, count(*) FROM hitherto.memories GROUP BY 1"))
 
 

@@ -308,13 +308,11 @@ class Tags(HTMLParser):
         self.texts = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Count a tag."""
         self.names[tag] += 1
         self.attributes.update(name for name, _ in attrs)
         self.values.update(value or "" for _, value in attrs)
 
     def handle_data(self, data: str) -> None:
-        """Keep a text."""
         self.texts += data
 
 

@@ -20,7 +20,6 @@ COOKIE = "hitherto_console"
 
 @pytest.fixture
 def target(services: Services) -> ConsoleTarget:
-    """The console's services."""
     return ConsoleTarget(services.retrieval_address, services.extraction_address)
 
 
@@ -30,7 +29,6 @@ def moved(somebody: Visitor, url: str) -> None:
 
 
 def contents(directory: Path) -> Iterator[bytes]:
-    """The names and the contents of all files."""
     for path in directory.rglob("*"):
         yield str(path).encode()
         if path.is_file():
@@ -145,7 +143,6 @@ async def test_a_credential_goes_only_to_the_services_that_it_was_given_for(
 
 
 def only_session(directory: Path) -> Path:
-    """The folder of the only session."""
     [state] = directory.rglob("state")
     return state.parent
 

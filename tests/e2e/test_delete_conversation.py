@@ -53,7 +53,6 @@ async def remove(services: Services, how: str) -> None:
 
 
 def everything(conninfo: str) -> str:
-    """Every row of every table as text."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         tables = connection.execute(
             "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"

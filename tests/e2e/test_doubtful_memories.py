@@ -59,13 +59,11 @@ async def move(services: Services, model: ScriptedModel) -> None:
 
 
 async def search(services: Services, query: str, **more: Any) -> list[search_pb2.SearchResult]:
-    """What a search finds."""
     found = await ask(services, "SearchMemories", query=query, min_relevance=0, **more)
     return list(found.results)
 
 
 async def context(services: Services, **more: Any) -> retrieval_service_pb2.GetContextResponse:
-    """A context."""
     found: retrieval_service_pb2.GetContextResponse
     found = await ask(services, "GetContext", line_dates=True, min_relevance=0, **more)
     return found

@@ -92,7 +92,6 @@ def client_of(services: Services) -> Hitherto:
 
 
 async def contents_of(services: Services, user: str) -> list[Any]:
-    """What is remembered of a person."""
     with client_of(services) as client:
         return await asyncio.to_thread(lambda: list(client.memories(user)))
 

@@ -44,7 +44,6 @@ def transcript(
 async def submit(
     services: Services, *transcripts: conversation_pb2.Transcript, key: str = ""
 ) -> list[job_pb2.Job]:
-    """Submit a batch."""
     accepted = await ask(
         services, "SubmitTranscripts", transcripts=transcripts, idempotency_key=key
     )

@@ -85,7 +85,6 @@ async def test_a_receipt_that_was_changed_is_not_valid(
 
 
 def files(folder: Path) -> list[str]:
-    """The files in a folder, hidden ones too."""
     return sorted(each.name for each in folder.iterdir() if each.is_file())
 
 

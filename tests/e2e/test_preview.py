@@ -45,7 +45,6 @@ async def at_rest(conninfo: str) -> dict[str, Any]:
 
 
 def personal(profile: profile_pb2.Profile) -> dict[str, Any]:
-    """The personal facts of a profile."""
     return dict(json_format.MessageToDict(profile.facts)["personal"])
 
 

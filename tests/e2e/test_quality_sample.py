@@ -25,7 +25,6 @@ def checks(counts: Any) -> dict[str, int]:
 
 
 def metric(check: str, outcome: str) -> float:
-    """The metric of a check."""
     labels = {"check": check, "outcome": outcome}
     return REGISTRY.get_sample_value("hitherto_quality_checks_total", labels) or 0.0
 

@@ -295,7 +295,6 @@ def canary(word: str, *others: str) -> conversation_pb2.Transcript:
 
 
 async def learnt(services: Services) -> list[str]:
-    """The words that are remembered."""
     found = [m.content for m in await memories(services)]
     return sorted(content.partition("canary:")[2].rstrip(".") for content in found)
 

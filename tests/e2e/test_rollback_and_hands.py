@@ -142,7 +142,6 @@ class Person:
         assert not job.error, job.error
 
     async def correct(self) -> None:
-        """Somebody sets the words of a memory."""
         one = await self.one(*STANDING)
         if one is not None:
             content = f"The user owns {self.word('hand')}"
@@ -151,7 +150,6 @@ class Person:
             self.by_hand[one.id] = content
 
     async def forget(self) -> None:
-        """Somebody has a memory forgotten."""
         one = await self.one(*STANDING)
         if one is not None:
             self.story.append(f"forget: {one.content}")
@@ -159,7 +157,6 @@ class Person:
             self.forgotten.add(one.id)
 
     async def restore(self) -> None:
-        """Somebody has a forgotten one back."""
         one = await self.one(memory_pb2.MEMORY_STATUS_FORGOTTEN)
         if one is not None:
             self.story.append(f"restore: {one.content}")
@@ -181,7 +178,6 @@ class Person:
         await ended(self.services, reply.job.id, within=240)
 
     async def undo(self) -> None:
-        """Somebody takes a merge apart."""
         found = [
             each
             for each in await memories(self.services, user=self.name)
@@ -198,7 +194,6 @@ class Person:
         return self.random.choice(found) if found else None
 
     async def held(self) -> dict[str, memory_pb2.Memory]:
-        """Every memory there is."""
         found = await memories(self.services, user=self.name, statuses=ALL_STATUSES)
         return {each.id: each for each in found}
 

@@ -133,7 +133,6 @@ class Stage:
 
     @property
     def conninfo(self) -> str:
-        """The tenant's rows."""
         return self.tenant.rows_of(self.pair.superuser_conninfo)
 
     def scope(self, user: str = "ana") -> Scope:
@@ -141,7 +140,6 @@ class Stage:
         return Scope(self.tenant.tenant_id, user)
 
     def held(self, user: str = "ana") -> bool:
-        """Whether the user is held."""
         return self.scope(user) in self.pair.snapshots
 
     async def come_back(self, method: str, request: Any) -> None:

@@ -28,7 +28,6 @@ async def learnt(services: Services, word: str, user: str = "ana") -> None:
 
 
 async def active(services: Services, user: str = "ana") -> list[str]:
-    """What is told of a user's memories."""
     return sorted(memory.content for memory in await memories(services, user=user))
 
 

@@ -32,7 +32,6 @@ METHOD = METHODS["MaintenanceService/GetUsage"]
 
 
 def told(response: pb.GetUsageResponse) -> list[tuple[str, ...]]:
-    """The groups of a reply."""
     return [(row.user_id, row.kind, row.day, row.model) for row in response.rows]
 
 

@@ -46,13 +46,11 @@ SERVICE_SETTINGS = {
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    """One of the test's own."""
     async with Receiver() as running:
         yield running
 
 
 async def create(services: Services, receiver: Receiver, **given: Any) -> pb.CreateWebhookResponse:
-    """A webhook for the receiver."""
     request = pb.CreateWebhookRequest(url=receiver.url, **given)
     return await services.maintenance.CreateWebhook(request)
 

@@ -57,7 +57,6 @@ class Browser:
 
     @property
     def url(self) -> str:
-        """The address of the page."""
         return str(self._do("GET", "/url"))
 
     def script(self, code: str, *arguments: Any) -> Any:
@@ -65,7 +64,6 @@ class Browser:
         return self._do("POST", "/execute/sync", script=code, args=list(arguments))
 
     def text(self) -> str:
-        """What the page shows."""
         return str(self.script("return document.body.innerText"))
 
     def text_of(self, selector: str) -> str:
@@ -78,7 +76,6 @@ class Browser:
         self.devtools("Network.clearBrowserCookies")
 
     def find(self, selector: str) -> list[str]:
-        """The ids of the elements that match."""
         found = self._do("POST", "/elements", using="css selector", value=selector)
         return [element[_ELEMENT] for element in found]
 
@@ -87,7 +84,6 @@ class Browser:
         return str(self.until(lambda: self.find(selector), f"no {selector}")[0])
 
     def click(self, selector: str) -> None:
-        """Click on the first element that matches."""
         self._do("POST", f"/element/{self.one(selector)}/click")
 
     def press(self, keys: str) -> None:

@@ -180,7 +180,6 @@ async def press(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Entry point; see the module docstring."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.pressing", description=__doc__)
     parser.add_argument("--reading", required=True, help="address of the retrieval service")
     parser.add_argument("--writing", required=True, help="address of the extraction service")

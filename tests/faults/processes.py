@@ -84,7 +84,6 @@ class Service:
 
     @property
     def alive(self) -> bool:
-        """True while the process runs."""
         return self.process.poll() is None
 
     async def ready(self) -> Service:
@@ -101,7 +100,6 @@ class Service:
         return found is not None
 
     def channel(self, *options: tuple[str, int]) -> grpc.aio.Channel:
-        """A connection to it."""
         return grpc.aio.insecure_channel(self.address, options=[*CHANNEL_OPTIONS, *options])
 
     async def ask(self, rpc: str, *, timeout: float = 120, **fields: Any) -> Any:
@@ -117,7 +115,6 @@ class Service:
             return int((await health.Check(asked, timeout=timeout)).status)
 
     async def serving(self) -> bool:
-        """Whether its health service says SERVING."""
         try:
             return await self.health(timeout=5) == health_pb2.HealthCheckResponse.SERVING
         except grpc.aio.AioRpcError:
@@ -221,7 +218,6 @@ class Processes:
                 self._frozen.append(child)
 
     def thaw(self) -> None:
-        """Let a frozen server go on."""
         while self._frozen:
             with suppress(psutil.NoSuchProcess):
                 self._frozen.pop().resume()

@@ -26,7 +26,6 @@ class Relay:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
         return f"127.0.0.1:{self._listener.port}"
 
     def cut(self) -> None:
@@ -34,12 +33,10 @@ class Relay:
         self._listener.cut()
 
     async def __aenter__(self) -> Self:
-        """Listen."""
         await self._listener.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cut every connection."""
         await self._listener.__aexit__()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

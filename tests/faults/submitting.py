@@ -43,7 +43,6 @@ class Batch:
         return cls(user, f"c-{word[:12]}", f"canary:{word}", f"key-{word}")
 
     def request(self) -> extraction_service_pb2.SubmitTranscriptsRequest:
-        """The call's request."""
         return extraction_service_pb2.SubmitTranscriptsRequest(
             idempotency_key=self.key,
             transcripts=[
@@ -99,7 +98,6 @@ class Caller:
         return self._channel
 
     async def close(self) -> None:
-        """Close the connection."""
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()

@@ -42,7 +42,6 @@ async def run(program: str, *arguments: str) -> None:
 
 
 async def migrate(conninfo: str) -> str:
-    """Run `hitherto-migrate`."""
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-m", "hitherto_shared.database.migrate"],

@@ -97,7 +97,6 @@ class Caller:
         return job
 
     def save(self, content: str, **fields: Any) -> Any:
-        """One statement."""
         return self.call("MemoryService/SaveMemory", content=content, **fields)
 
 

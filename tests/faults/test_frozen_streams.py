@@ -98,7 +98,6 @@ class Streams:
 
 
 async def ending(stream: Any) -> grpc.StatusCode:
-    """How a stream ends."""
     try:
         await stream
     except grpc.aio.AioRpcError as error:

@@ -72,7 +72,6 @@ class Walked:
         return found
 
     def lines(self, service: Service) -> list[dict[str, Any]]:
-        """Its log so far."""
         whole = [line for line in service.said.splitlines() if line.startswith("{")]
         return [json.loads(line) for line in whole if line.endswith("}")]
 

@@ -20,7 +20,6 @@ NOW = "UPDATE webhook_deliveries SET next_attempt_at = now() WHERE state = 'pend
 
 
 async def save(service: Service, content: str) -> str:
-    """A memory of Ana's."""
     saved = await service.ask("MemoryService/SaveMemory", user_id="ana", content=content)
     return str(saved.memory.id)
 

@@ -186,7 +186,6 @@ def agents_remember(memory: Hitherto) -> None:
 
 
 def main() -> None:
-    """All of it."""
     with Hitherto() as memory:
         records_come_back(memory)
         scopes_and_filters(memory)

@@ -103,7 +103,6 @@ async def without_memory() -> None:
 
 
 async def main() -> None:
-    """Run them all."""
     with Hitherto(timeout=120) as memory:
         service = HithertoMemoryService(memory, timeout=60)
         await the_words_are_kept_and_told(service)

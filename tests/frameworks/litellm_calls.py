@@ -25,12 +25,10 @@ TIMEOUT = 60.0
 
 
 def said(text: str) -> dict[str, Any]:
-    """What a user says."""
     return {"role": "user", "content": text}
 
 
 def words(chunks: list[Any]) -> str:
-    """What the parts of a stream say."""
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
 
@@ -109,7 +107,6 @@ def without_memory() -> None:
 
 
 async def main() -> None:
-    """Run them all."""
     with Hitherto(timeout=120) as memory:
         functions_remember(memory)
     async with AsyncHitherto(timeout=120) as memory_too:

@@ -80,7 +80,6 @@ def a_run_goes_on_without_memory() -> None:
 
 
 def main() -> None:
-    """Run them all."""
     with Hitherto(timeout=120) as memory:
         the_words_are_kept_and_told(memory)
         asyncio.run(the_model_saves_and_finds(memory))

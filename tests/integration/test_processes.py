@@ -50,7 +50,6 @@ def private(place: Path) -> Iterator[Processes]:
 
 
 def close(processes: Processes) -> None:
-    """End all; what is left of a broken test as well."""
     left = [pid for service in processes.services for pid in children(service)]
     for service in processes.services:
         service.kill()
@@ -62,7 +61,6 @@ def close(processes: Processes) -> None:
 
 
 def children(service: Service) -> set[int]:
-    """The processes that the parent runs."""
     if not service.alive:
         return set()
     return {

@@ -66,7 +66,6 @@ class Mutant:
 
 
 def mutants() -> list[Mutant]:
-    """The list."""
     given = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text("utf-8"))
     found = [Mutant(**{**each, "tests": tuple(each["tests"])}) for each in given["mutant"]]
     names = [mutant.name for mutant in found]

@@ -83,7 +83,6 @@ class ScriptedAssistant:
         self._made = 0
 
     async def __aenter__(self) -> Self:
-        """Listen."""
         await self._listener.__aenter__()
         return self
 

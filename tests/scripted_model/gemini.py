@@ -22,7 +22,6 @@ def history(body: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def reply(text: str, calls: tuple[tuple[str, str, str], ...]) -> dict[str, Any]:
-    """A whole reply."""
     parts: list[dict[str, Any]] = [{"text": text}] if text else []
     parts += (
         {"functionCall": {"id": id, "name": name, "args": json.loads(arguments)}}

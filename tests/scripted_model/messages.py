@@ -8,7 +8,6 @@ from typing import Any
 
 
 def message(number: int, text: str, calls: tuple[tuple[str, str, str], ...]) -> dict[str, Any]:
-    """A whole reply."""
     content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
     content += (
         {"type": "tool_use", "id": id, "name": name, "input": json.loads(arguments)}
@@ -24,7 +23,6 @@ def message(number: int, text: str, calls: tuple[tuple[str, str, str], ...]) -> 
 def events(
     number: int, words: list[str], calls: tuple[tuple[str, str, str], ...]
 ) -> Iterator[dict[str, Any]]:
-    """The events of a stream."""
     yield {"type": "message_start", "message": {**_head(number), "content": []}}
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if words:

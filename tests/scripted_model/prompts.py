@@ -62,17 +62,14 @@ class ChatRequest:
 
     @property
     def system(self) -> str:
-        """The system message."""
         return self._text("system")
 
     @property
     def user(self) -> str:
-        """The user message: the data."""
         return self._text("user")
 
     @property
     def model(self) -> str:
-        """The model asked for."""
         return str(self.body.get("model", ""))
 
     @property
@@ -82,7 +79,6 @@ class ChatRequest:
 
     @cached_property
     def sections(self) -> Mapping[str, str]:
-        """The text below each heading."""
         return _sections(self.user)
 
     @cached_property

@@ -101,7 +101,6 @@ class ScriptedModel:
         self._called = asyncio.Condition()
 
     async def __aenter__(self) -> Self:
-        """Listen."""
         await self._listener.__aenter__()
         return self
 
@@ -111,7 +110,6 @@ class ScriptedModel:
 
     @property
     def port(self) -> int:
-        """The port listened on."""
         return self._listener.port
 
     @property

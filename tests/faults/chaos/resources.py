@@ -29,7 +29,6 @@ class Bound:
     more: float
 
     def most(self, before: float) -> float:
-        """The bound."""
         return before * (1 + self.share) + self.more
 
 

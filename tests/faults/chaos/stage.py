@@ -85,7 +85,6 @@ class Stage:
         return self.relays[name].address
 
     async def start(self) -> None:
-        """Start both services."""
         for name in NAMES:
             self._launch(name)
         for name in NAMES:

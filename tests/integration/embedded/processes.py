@@ -74,7 +74,6 @@ class Holder:
         return errors
 
     def kill(self) -> None:
-        """Kill -9, or end what is left of a test."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE_SECONDS)

@@ -178,7 +178,6 @@ class Squeamish(OfflineEmbedder):
         self.texts: list[str] = []
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
-        """Embed, unless the word is there."""
         if any("unspeakable" in text for text in texts):
             raise ModelRefused("not this")
         self.texts += texts

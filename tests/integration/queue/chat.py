@@ -30,7 +30,6 @@ class CanaryChat:
         self.failing: Exception | None = None
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Answer."""
         self.calls += 1
         self.asked.update(message.content for message in prompt.batch.messages)
         if self.failing is not None:
@@ -65,7 +64,6 @@ class HeldChat(CanaryChat):
         self.go = asyncio.Event()
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Answer when told to."""
         self.thinking.set()
         await self.go.wait()
         return await super().complete(prompt)

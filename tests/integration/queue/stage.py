@@ -103,7 +103,6 @@ class Stage:
         return replace(usual, **rules)
 
     async def submit(self, *transcripts: IncomingTranscript) -> Accepted:
-        """Accept transcripts without an idempotency key."""
         return await self.intake().submit(TENANT, transcripts, None, timeout=BOUND)
 
     def extraction(
@@ -179,18 +178,15 @@ class Stage:
             )
 
     async def rows(self, statement: str, *parameters: Any, **named: Any) -> list[tuple[Any, ...]]:
-        """What the administrator sees."""
         async with self._admin_lock:
             cursor = await self.admin.execute(statement.encode(), named or parameters)
             return await cursor.fetchall() if cursor.description else []
 
     async def value(self, statement: str, *parameters: Any) -> Any:
-        """The only value of the only row."""
         ((found,),) = await self.rows(statement, *parameters)
         return found
 
     async def states(self) -> Counter[str]:
-        """How many jobs are in each state."""
         return Counter(row[0] for row in await self.rows("SELECT state FROM jobs"))
 
     async def job(self, job_id: UUID) -> Mapping[str, Any]:
@@ -201,12 +197,10 @@ class Stage:
         return found
 
     async def idle(self) -> bool:
-        """Whether every job has ended."""
         states = await self.states()
         return not any(states[state] for state in UNFINISHED)
 
     async def settled(self) -> None:
-        """Wait until every job has ended."""
         await eventually(self.idle)
 
     async def expire_leases(self, *job_ids: UUID) -> None:
@@ -226,7 +220,6 @@ class Stage:
 
 @asynccontextmanager
 async def staged(conninfo: str, superuser_conninfo: str) -> AsyncIterator[Stage]:
-    """A stage on a migrated database."""
     async with AsyncExitStack() as stack:
         admin = await stack.enter_async_context(
             await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True)

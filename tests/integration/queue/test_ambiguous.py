@@ -51,7 +51,6 @@ class Forgetful(Database):
         timeout: float,
         repeatable: bool = False,
     ) -> Result:
-        """Run `work` and perhaps deny it."""
         done = await super().run(work, timeout=timeout, repeatable=repeatable)
         if self._dice.random() < self._chance:
             self.lies += 1

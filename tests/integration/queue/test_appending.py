@@ -273,12 +273,10 @@ class History:
         self._dice = random.Random(seed)
 
     async def step(self) -> None:
-        """Do something."""
         steps = [self.submit, self.append, self.append, self.end, self.run, self.fail, self.lose]
         await self._dice.choice(steps)()
 
     async def submit(self) -> None:
-        """Submit a part of a conversation, old or new or both."""
         user, conversation, first, last = self._part()
         await self._stage.submit(
             transcript(
@@ -287,19 +285,16 @@ class History:
         )
 
     async def append(self) -> None:
-        """Append messages, some of which may be known."""
         user, conversation, first, last = self._part()
         messages = [message(n) for n in range(first, last + 1)]
         await self._intake.append(Scope(TENANT, user), conversation, messages, None, timeout=BOUND)
 
     async def end(self) -> None:
-        """End a conversation that exists."""
         if self.sent:
             user, conversation = self._dice.choice(sorted(self.sent))
             await self._intake.end(Scope(TENANT, user), conversation, None, timeout=BOUND)
 
     async def run(self) -> None:
-        """Run what may start."""
         for held in await self._stage.claim(2):
             await self._stage.extraction(self.chat).run(held)
 

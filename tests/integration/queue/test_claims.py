@@ -29,7 +29,6 @@ async def submit_some(stage: Stage, *users: str, each: int = 3) -> None:
 
 
 def whose(held: list[Claim]) -> list[tuple[str, str]]:
-    """User and conversation of each claim."""
     return sorted((each.scope.user_id, each.conversation) for each in held)
 
 
@@ -271,7 +270,6 @@ async def some_wait_for_a_lock(conninfo: str) -> bool:
 
 
 async def job_in(stage: Stage, state: str) -> Any:
-    """The id of a job in a state."""
     accepted = await stage.submit(transcript())
     job_id = accepted.jobs[0].job_id
     async with stage.maintenance.connection() as connection:

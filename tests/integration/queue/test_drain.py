@@ -27,7 +27,6 @@ class SlowToAnswer(Database):
         timeout: float,
         repeatable: bool = False,
     ) -> Result:
-        """Do the work, then keep the answer back."""
         done = await super().run(work, timeout=timeout, repeatable=repeatable)
         if done:
             self.committed.set()

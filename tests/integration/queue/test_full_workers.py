@@ -21,7 +21,6 @@ class CountingDatabase(Database):
     runs = 0
 
     async def run(self, *given: Any, **named: Any) -> Any:
-        """See `Database`."""
         self.runs += 1
         return await super().run(*given, **named)
 
@@ -60,5 +59,4 @@ async def test_a_full_worker_does_not_claim_at_every_signal(stage: Stage) -> Non
 
 
 async def ended(stage: Stage, job_id: Any) -> bool:
-    """Whether a job is done."""
     return bool((await stage.job(job_id))["state"] == "succeeded")

@@ -32,7 +32,6 @@ class Journal:
         self._inner = inner
 
     async def run(self, held: Claim) -> None:
-        """Run a job."""
         self.started[held.scope.user_id].append(held.conversation)
         await self._inner(held)
 

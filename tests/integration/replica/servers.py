@@ -86,7 +86,6 @@ class Servers:
 
     @property
     def standby_said(self) -> str:
-        """What the standby has logged."""
         return (self._place / "standby.log").read_text("utf-8", errors="replace")
 
     def _copy(self, number: str = "") -> None:
@@ -211,7 +210,6 @@ class Servers:
             os.kill(pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen standby go on."""
         for pid in reversed(self._frozen):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -242,7 +240,6 @@ class Servers:
         self.start_standby()
 
     def resume_replay(self) -> None:
-        """End the pause."""
         self._order("SELECT pg_wal_replay_resume()")
 
     def _order(self, statement: str) -> None:

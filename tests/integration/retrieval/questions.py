@@ -34,7 +34,6 @@ class Corpus(Protocol):
 
 
 async def answer(reader: Database, statement: Statement[Answer]) -> Answer:
-    """The answer to a statement."""
     await reader.run(lambda connection: ask(connection, statement), timeout=120)
     return statement.answer
 

@@ -26,7 +26,6 @@ ON CONFLICT (tenant_id, user_id) DO UPDATE SET encrypt_sensitive = true
 
 
 def words_of(fact: Fact) -> dict[str, Any]:
-    """What is sealed of a memory."""
     return {
         "content": nfc(fact.content),
         "detail": "",

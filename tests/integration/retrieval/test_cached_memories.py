@@ -62,7 +62,6 @@ class Person:
 
     @classmethod
     async def make(cls, conninfo: str, user: str, seed: int, dimensions: int, count: int) -> Person:
-        """Store a person."""
         chance, rng = random.Random(seed), np.random.default_rng(seed)
         vectors = [unit(rng, dimensions) for _ in range(max(1, count // 2))]
         model = ("test-model", dimensions)

@@ -113,7 +113,6 @@ def is_cached(*statements: Statement[Any]) -> bool:
 
 
 def random_query(chance: random.Random, rng: np.random.Generator, person: Person) -> ItemQuery:
-    """What may be looked for."""
     since = NOW - timedelta(days=chance.randrange(9)) if chance.random() < 0.3 else None
     own = [chance.choice(person.vectors)] if person.vectors else []
     numbers = chance.sample(range(1, 120), chance.randrange(60))
@@ -130,7 +129,6 @@ def random_query(chance: random.Random, rng: np.random.Generator, person: Person
 
 
 def summaries(filters: PassageFilters, reads: UserReads) -> TextCorpus:
-    """Conversations in short."""
     return TextCorpus("summary", filters, reads)
 
 

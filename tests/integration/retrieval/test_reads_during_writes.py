@@ -42,11 +42,9 @@ class Changing:
         self._numbers = np.random.default_rng(seed)
 
     def vector(self) -> HalfVector:
-        """Some vector of the model."""
         return HalfVector(unit(self._numbers, self.model[1]))
 
     def run(self, statement: str, **more: Any) -> None:
-        """Run a statement about the user."""
         self._connection.execute(
             statement,
             {
@@ -177,7 +175,6 @@ def contents(cached: object) -> Any:
 
 
 async def load(reader: Database, person: Person) -> Snapshot:
-    """Load somebody."""
     loading = Loading(person.scope, person.model)
     await reader.run(loading.run, timeout=120)
     snapshot = loading.snapshot()

@@ -40,12 +40,10 @@ class OutOfReach:
         timeout: float,
         repeatable: bool = False,
     ) -> Any:
-        """See `Reads.run`."""
         raise Unavailable("gone", reason="DATABASE_UNAVAILABLE")
 
 
 async def people_with_memories(conninfo: str, *names: str, count: int = 3) -> None:
-    """Store some users."""
     for name in names:
         facts = [Fact(f"{name} likes tea number {n}") for n in range(count)]
         await remember(conninfo, name, facts, embedder=OfflineEmbedder())
@@ -64,7 +62,6 @@ async def read(reader: Database, snapshots: Snapshots, *names: str) -> list[bool
 
 
 def change(conninfo: str, statement: str) -> None:
-    """Change something by hand."""
     with psycopg.connect(conninfo) as connection:
         connection.execute(statement)
 

@@ -69,6 +69,5 @@ class Story:
             self.change(original, at, status="superseded", superseded_by=merged)
 
     def write(self, statement: str, **values: Any) -> None:
-        """Change the tables otherwise."""
         with psycopg.connect(self._conninfo, autocommit=True) as connection:
             connection.execute(sql.SQL(statement), {"tenant_id": TENANT, **values})

@@ -48,7 +48,6 @@ async def message(
     accepted: str | None = None,
     name: str = "c1",
 ) -> None:
-    """A message of the past."""
     await stage.rows(
         "INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role,"
         " content, said_at, accepted_at) VALUES (%s, 'ana', %s, %s, %s, 'user', %s,"

@@ -50,17 +50,14 @@ class Stage:
     admin: psycopg.AsyncConnection[tuple[Any, ...]]
 
     async def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """What the administrator sees."""
         cursor = await self.admin.execute(statement.encode(), parameters)
         return await cursor.fetchall() if cursor.description else []
 
     async def value(self, statement: str, *parameters: Any) -> Any:
-        """The only value of the only row."""
         ((found,),) = await self.rows(statement, *parameters)
         return found
 
     async def user(self, user: str = "ana", **settings: Any) -> None:
-        """A user; keyword arguments are columns."""
         await self.rows(
             "INSERT INTO users (tenant_id, user_id) VALUES (%s, %s) ON CONFLICT DO NOTHING",
             TENANT,
@@ -139,11 +136,9 @@ class Stage:
         )
 
     async def rows_of(self, statement: str, values: Mapping[str, Any]) -> None:
-        """Run a statement with named values."""
         await self.admin.execute(statement.encode(), values)
 
     async def statuses(self, user: str = "ana") -> dict[str, str]:
-        """The status of each memory by its content."""
         return dict(
             await self.rows("SELECT content, status FROM memories WHERE user_id = %s", user)
         )
@@ -156,7 +151,6 @@ class Stage:
         return held
 
     async def job(self, held: Claim) -> Job:
-        """The job as callers see it."""
         async with self.maintenance.connection() as connection:
             return await jobs.get_job(connection, TENANT, held.job_id)
 
@@ -221,7 +215,6 @@ class Stage:
 
 @asynccontextmanager
 async def staged(conninfo: str, superuser_conninfo: str) -> AsyncIterator[Stage]:
-    """A stage on a migrated database."""
     async with AsyncExitStack() as stack:
         admin = await stack.enter_async_context(
             await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True)

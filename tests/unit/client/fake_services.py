@@ -209,7 +209,6 @@ class Others(grpc.GenericRpcHandler):
         """By method: the reply, its fields, or what makes it from the request."""
 
     def service(self, handler_call_details: Any) -> Any:
-        """A method of a service that has no fake."""
         path = handler_call_details.method.lstrip("/")
         if not path.startswith("hitherto."):
             return None

@@ -37,7 +37,6 @@ class CloudWrapper:
         return await self._inner.unwrap(wrapped, bound_to)
 
     def let_go(self) -> None:
-        """Answer those who wait."""
         self._enough.set()
 
     async def _answer(self) -> None:

@@ -56,5 +56,4 @@ def _done(wanted: Existing) -> MemoryOutcome:
 
 
 def words(terms: Sequence[str | tuple[str, ...]]) -> str:
-    """One word for each term."""
     return " ".join(term if isinstance(term, str) else term[0] for term in terms)
