@@ -19,6 +19,7 @@ from hitherto_shared.auth.key_set import MAX_BYTES, KeysUnreachable, UnusableKey
 from hitherto_shared.auth.key_source import KeyFile, key_source
 from tests.refusing import refusing
 from tests.token_issuer import KeyPair, key_set
+from tests.waiting import eventually
 
 OLD, NEW = KeyPair("old"), KeyPair("new", number=2)
 
@@ -141,7 +142,7 @@ async def test_a_withdrawn_key_ends_in_the_background(monkeypatch: pytest.Monkey
     async with started(shelf, clock) as ring:
         assert ring._find("ES256", "old")
         shelf.body = key_set(NEW)
-        await until(lambda: ring._find("ES256", "old") is None)
+        await eventually(lambda: ring._find("ES256", "old") is None)
         assert ring._find("ES256", "new")
 
 
@@ -154,7 +155,7 @@ async def test_a_source_that_is_away_at_the_start_is_tried_again(
     async with started(shelf, clock) as ring:
         assert ring._find("ES256", "old") is None
         shelf.away = False
-        await until(lambda: ring._find("ES256", "old") is not None)
+        await eventually(lambda: ring._find("ES256", "old") is not None)
 
 
 async def test_an_error_nobody_thought_of_does_not_end_the_readings(
@@ -169,15 +170,9 @@ async def test_an_error_nobody_thought_of_does_not_end_the_readings(
             raise LookupError("".join(["can", "ary"]))  # the line itself stands in the log
 
         monkeypatch.setattr(shelf, "read", fail)
-        await until(lambda: shelf.asked > 3)
+        await eventually(lambda: shelf.asked > 3)
         assert await ring.find("ES256", "old")
     assert "canary" not in caplog.text
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - a task of the ring changes it
-            await asyncio.sleep(0.005)
 
 
 # What a key set may hold.

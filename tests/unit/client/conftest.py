@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC
-from typing import NamedTuple
 
 import pytest
 
 from hitherto.v1 import extraction_service_pb2_grpc
 from hitherto_client.command import main
 from hitherto_client.days import days_in
-from tests.unit.client.fake_services import FakeExtraction, Fakes, Others, Recorder, make, start
+from tests.unit.client.fake_services import (
+    FakeExtraction,
+    Fakes,
+    Others,
+    Printed,
+    Recorder,
+    RunCommand,
+    make,
+    start,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -23,16 +31,6 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name, raising=False)
     with days_in(UTC):
         yield
-
-
-class Printed(NamedTuple):
-    """What was printed since somebody looked last."""
-
-    out: str
-    err: str
-
-
-RunCommand = Callable[[int, Sequence[str]], Printed]
 
 
 @pytest.fixture
@@ -47,7 +45,7 @@ def run_command(capsys: pytest.CaptureFixture[str]) -> RunCommand:
 
 
 @pytest.fixture
-def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fakes]:
+def fakes(monkeypatch: pytest.MonkeyPatch, run_command: RunCommand) -> Iterator[Fakes]:
     """Fake services; clients of this test find them through the environment."""
     recorder = Recorder()
     extraction = make(FakeExtraction, recorder)
@@ -59,7 +57,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fakes]:
         running.server.start()
     monkeypatch.setenv("HITHERTO_RETRIEVAL_ADDRESS", reads.address)
     monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", writes.address)
-    yield Fakes(extraction, recorder, reads, writes, others)
+    yield Fakes(extraction, recorder, reads, writes, others, run_command)
     extraction.release.set()
     for running in (reads, writes):
         running.server.stop(None).wait(10)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 from google.protobuf import any_pb2, descriptor_pool, json_format, message_factory
@@ -283,15 +283,26 @@ def connected(client: Hitherto) -> Hitherto:
     return client
 
 
+class Printed(NamedTuple):
+    """What was printed since somebody looked last."""
+
+    out: str
+    err: str
+
+
+RunCommand = Callable[[int, Sequence[str]], Printed]
+
+
 @dataclass(frozen=True)
 class Fakes:
-    """Both fake services and where they are."""
+    """Both fake services and where they are; `run` runs `hitherto` as `run_command` does."""
 
     extraction: FakeExtraction
     recorder: Recorder
     reads: Running
     writes: Running
     others: Others
+    run: RunCommand
 
     def calls(self, method: str) -> list[Asked]:
         return self.recorder.calls[method]

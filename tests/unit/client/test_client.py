@@ -18,13 +18,13 @@ from hitherto_client.command import main
 from hitherto_client.inputs import TranscriptInput
 from tests.certificates import Authority
 from tests.refusing import refusing
-from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import (
     PATIENT_SECONDS,
     Failure,
     Fakes,
     Others,
     Recorder,
+    RunCommand,
     connected,
 )
 

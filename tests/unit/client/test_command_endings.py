@@ -15,8 +15,7 @@ import pytest
 
 from hitherto_client.command.output import clean
 from tests.unit.client.command_samples import hitherto, lines_file
-from tests.unit.client.conftest import RunCommand
-from tests.unit.client.fake_services import Failure, Fakes
+from tests.unit.client.fake_services import Failure, Fakes, RunCommand
 
 RUN = "import sys; from hitherto_client.command import main; sys.exit(main())"
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
@@ -24,26 +23,26 @@ HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]not markup[/bold] \x9b2J\u20
 
 
 class TestTerminal:
-    def test_texts_cannot_command_it(self, fakes: Fakes, run_command: RunCommand) -> None:
+    def test_texts_cannot_command_it(self, fakes: Fakes) -> None:
         told = {"content": HOSTILE, "detail": HOSTILE}
         fakes.answer("SearchMemories", {"results": [{"memory": told}]})
         fakes.answer("GetMemory", {"memory": told})
         fakes.answer("ListMemories", {"memories": [told]})
         for command in (["search", "sarah"], ["memory", "sarah", "x"], ["memories", "sarah"]):
-            out, err = run_command(0, command)
+            out, err = fakes.run(0, command)
             assert "[bold]not markup[/bold]" in out
             assert ":smile:" in out
             for sign in ("\x1b", "\x9b", "\x00", "\x07", "\u202e", "title", "2J"):
                 assert sign not in out + err
 
-    def test_nor_can_errors(self, fakes: Fakes, run_command: RunCommand) -> None:
+    def test_nor_can_errors(self, fakes: Fakes) -> None:
         fakes.fail(
             "GetContext",
             Failure(
                 grpc.StatusCode.INVALID_ARGUMENT, "X", HOSTILE, violations=(("field", HOSTILE),)
             ),
         )
-        err = run_command(2, ["context", "sarah"]).err
+        err = fakes.run(2, ["context", "sarah"]).err
         assert "\x1b" not in err
         assert "[bold]not markup[/bold]" in err
         assert len(err.splitlines()) == 2
@@ -275,7 +274,7 @@ SAID = normalize("NFC", "Người dùng thích uống cà phê sữa đá và kh
 
 @pytest.mark.parametrize("width", [160, 80, 50])
 def test_words_and_ids_stay_whole_at_any_usual_width(
-    fakes: Fakes, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch, width: int
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     fakes.answer(
@@ -292,7 +291,7 @@ def test_words_and_ids_stay_whole_at_any_usual_width(
             ]
         },
     )
-    lines = run_command(0, ["memories", "ana"]).out.splitlines()
+    lines = fakes.run(0, ["memories", "ana"]).out.splitlines()
     assert all(len(line) <= width for line in lines)
     words = " ".join(lines).split()
     assert {ID, "preference", "superseded", "importance", "2026-08-17", *SAID.split()} <= set(words)

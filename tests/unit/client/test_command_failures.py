@@ -19,8 +19,7 @@ from hitherto_client import Hitherto
 from hitherto_client.command import jobs as job_commands
 from hitherto_client.command import main
 from tests.unit.client.command_samples import ID, NOWHERE, lines_file
-from tests.unit.client.conftest import RunCommand
-from tests.unit.client.fake_services import Failure, Fakes
+from tests.unit.client.fake_services import Failure, Fakes, RunCommand
 
 
 @pytest.mark.parametrize(
@@ -44,13 +43,11 @@ from tests.unit.client.fake_services import Failure, Fakes
         ),
     ],
 )
-def test_failures(
-    fakes: Fakes, run_command: RunCommand, typed: str, failure: Failure, code: int, told: str
-) -> None:
+def test_failures(fakes: Fakes, typed: str, failure: Failure, code: int, told: str) -> None:
     words = typed.split()
     method = {"context": "GetContext", "reembed": "Reembed"}.get(words[0], "GetProfile")
     fakes.fail("UpdateProfile" if "summary=x" in words else method, failure)
-    out, err = run_command(code, words)
+    out, err = fakes.run(code, words)
     assert out == ""
     for part in told.split("; "):
         assert part in err
@@ -96,7 +93,7 @@ def done(fakes: Fakes, method: str) -> int:
     ],
 )
 def test_what_cannot_be_undone_is_asked_about(
-    fakes: Fakes, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch, typed: str, method: str
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch, typed: str, method: str
 ) -> None:
     """Of a person at a terminal; without one, only --yes agrees."""
     job = {"job": {"id": ID, "state": "JOB_STATE_SUCCEEDED"}}
@@ -105,7 +102,7 @@ def test_what_cannot_be_undone_is_asked_about(
     fakes.extraction.add_job(state=job_pb2.JOB_STATE_SUCCEEDED)
     for answer, code, changes in (("n\n", 1, 0), ("", 1, 0), ("y\n", 0, 1), ("YES\n", 0, 2)):
         monkeypatch.setattr("sys.stdin", Terminal(answer))
-        out, err = run_command(code, typed.split())
+        out, err = fakes.run(code, typed.split())
         assert done(fakes, method) == changes
         assert "[y/N]" in err
         assert "[y/N]" not in out
@@ -113,49 +110,45 @@ def test_what_cannot_be_undone_is_asked_about(
         if method == "RollbackSource":
             assert err.index("2 memories forgotten") < err.index("[y/N]")
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    assert "--yes" in run_command(2, typed.split()).err
+    assert "--yes" in fakes.run(2, typed.split()).err
     assert done(fakes, method) == 2
     assert main([*typed.split(), "--yes"]) == 0
     assert done(fakes, method) == 3
 
 
-def test_clearing_tells_what_there_is(
-    fakes: Fakes, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clearing_tells_what_there_is(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     fakes.answer("ListMemories", {"totalSize": 12})
     fakes.answer("ClearMemories", {"counts": {"memories": "12"}})
-    out, err = run_command(0, ["clear", "ana", "--profile", "--conversations"])
+    out, err = fakes.run(0, ["clear", "ana", "--profile", "--conversations"])
     assert "12 memories" in out
     for part in ("all 12 memories", "empty the profile", "for good"):
         assert part in err
 
 
 @pytest.mark.parametrize("command", ["decay", "retention", "consolidate"])
-def test_upkeep_is_tried_followed_or_only_started(
-    fakes: Fakes, run_command: RunCommand, command: str
-) -> None:
+def test_upkeep_is_tried_followed_or_only_started(fakes: Fakes, command: str) -> None:
     method = {"consolidate": "Consolidate"}.get(command, f"Run{command.title()}")
     tried = {"job": {"id": "d", "state": "JOB_STATE_SUCCEEDED"}, "counts": {"archived": 3}}
     fakes.answer(method, tried)
-    out, err = run_command(0, [command, "--dry-run"])
+    out, err = fakes.run(0, [command, "--dry-run"])
     assert out.strip() == "would change: 3 archived"
     assert "nothing was changed" in err
     job = fakes.extraction.add_job(kind="upkeep")
     fakes.answer(method, {"job": {"id": job.id, "state": "JOB_STATE_QUEUED"}})
     agreed = ["--yes"] if command == "retention" else []
-    queued = run_command(0, [command, *agreed, "--no-wait", "--json"]).out
+    queued = fakes.run(0, [command, *agreed, "--no-wait", "--json"]).out
     assert json.loads(queued)["job"]["state"] == "JOB_STATE_QUEUED"
     assert not fakes.calls("WatchJob")
-    out, err = run_command(0, [command, *agreed])
+    out, err = fakes.run(0, [command, *agreed])
     assert "succeeded" in out
     assert "100 %" in err
     fakes.extraction.outcomes[""] = job_pb2.JOB_STATE_DEAD
-    assert "MODEL_UNUSABLE" in run_command(1, [command, *agreed]).err
+    assert "MODEL_UNUSABLE" in fakes.run(1, [command, *agreed]).err
 
 
 def test_a_reembedding_is_followed_to_its_end(
-    fakes: Fakes, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """START is answered without numbers where counting takes too long."""
     monkeypatch.setattr("hitherto_client.command.upkeep._POLL_SECONDS", 0.01)
@@ -174,7 +167,7 @@ def test_a_reembedding_is_followed_to_its_end(
         return {"job": {"id": job.id, "state": job.state}, "targetModel": "large", **counts}
 
     fakes.answer("Reembed", step)
-    out, err = run_command(0, ["reembed", "start", "large", "--dimensions", "96"])
+    out, err = fakes.run(0, ["reembed", "start", "large", "--dimensions", "96"])
     assert "0 of 0" not in err
     for part in ("30 of 90 texts embedded", "100 %", "hitherto reembed switch"):
         assert part in err
@@ -186,10 +179,8 @@ def test_a_reembedding_is_followed_to_its_end(
 
 
 class TestSubmit:
-    def test_it_hands_over_follows_and_tells(
-        self, fakes: Fakes, tmp_path: Path, run_command: RunCommand
-    ) -> None:
-        out, err = run_command(0, ["submit", lines_file(tmp_path, "chat-1", "chat-2")])
+    def test_it_hands_over_follows_and_tells(self, fakes: Fakes, tmp_path: Path) -> None:
+        out, err = fakes.run(0, ["submit", lines_file(tmp_path, "chat-1", "chat-2")])
         assert "2 conversations read: 4 learnt" in out
         assert "$0.0250" in out
         assert "100 %  8 of 8 messages, 2 of 2 jobs" in err
@@ -198,20 +189,14 @@ class TestSubmit:
 
     @pytest.mark.parametrize("state", [job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED])
     def test_a_job_that_does_not_succeed_shows(
-        self,
-        fakes: Fakes,
-        tmp_path: Path,
-        run_command: RunCommand,
-        state: job_pb2.JobState.ValueType,
+        self, fakes: Fakes, tmp_path: Path, state: job_pb2.JobState.ValueType
     ) -> None:
         fakes.extraction.outcomes["chat-2"] = state
-        out, err = run_command(1, ["submit", lines_file(tmp_path, "chat-1", "chat-2")])
+        out, err = fakes.run(1, ["submit", lines_file(tmp_path, "chat-1", "chat-2")])
         assert job_pb2.JobState.Name(state).removeprefix("JOB_STATE_").lower() in out
         assert "MODEL_UNUSABLE" in err
 
-    def test_violations_name_file_and_line(
-        self, fakes: Fakes, tmp_path: Path, run_command: RunCommand
-    ) -> None:
+    def test_violations_name_file_and_line(self, fakes: Fakes, tmp_path: Path) -> None:
         path = lines_file(tmp_path, "chat-1", "chat-2")
         fakes.fail(
             "SubmitTranscripts",
@@ -225,7 +210,7 @@ class TestSubmit:
                 ),
             ),
         )
-        err = run_command(2, ["submit", path]).err.splitlines()
+        err = fakes.run(2, ["submit", path]).err.splitlines()
         assert err[-2] == f"  {path}, line 2: messages[0].content: is too long"
         assert err[-1] == f"  {path}, line 1: user_id: is too long"
 
@@ -241,9 +226,9 @@ class TestSubmit:
 
 
 class TestJobs:
-    def test_watch(self, fakes: Fakes, run_command: RunCommand) -> None:
+    def test_watch(self, fakes: Fakes) -> None:
         job = fakes.extraction.add_job(conversation_id="chat-1")
-        (found,) = json.loads(run_command(0, ["watch", job.id, job.id, "--json"]).out)["jobs"]
+        (found,) = json.loads(fakes.run(0, ["watch", job.id, job.id, "--json"]).out)["jobs"]
         assert found["state"] == "JOB_STATE_SUCCEEDED"
 
     def test_a_watcher_that_begins_after_the_end_raises_nothing(self) -> None:
@@ -262,9 +247,9 @@ class TestJobs:
         assert main(["watch", job.id]) == 1
         assert not fakes.calls("WatchJob")
 
-    def test_an_error_is_told_below_the_table(self, fakes: Fakes, run_command: RunCommand) -> None:
+    def test_an_error_is_told_below_the_table(self, fakes: Fakes) -> None:
         job = fakes.extraction.add_job(state=job_pb2.JOB_STATE_DEAD, error="X: y")
-        assert f"{job.id} is dead: X: y" in run_command(0, ["jobs"]).err
+        assert f"{job.id} is dead: X: y" in fakes.run(0, ["jobs"]).err
 
 
 class TestHealth:
@@ -277,17 +262,15 @@ class TestHealth:
             ("writes", "promote it"),
         ],
     )
-    def test_what_a_service_does_without(
-        self, fakes: Fakes, run_command: RunCommand, lacking: str, remedy: str
-    ) -> None:
+    def test_what_a_service_does_without(self, fakes: Fakes, lacking: str, remedy: str) -> None:
         fakes.writes.health.set(lacking, health_pb2.HealthCheckResponse.NOT_SERVING)
-        out, err = run_command(0, ["health"])
+        out, err = fakes.run(0, ["health"])
         assert f"serving without {lacking}" in out
         assert remedy in err
         assert ("hitherto jobs" in err) == (lacking == "language-model")
 
-    def test_one_is_down(self, fakes: Fakes, run_command: RunCommand) -> None:
-        out, err = run_command(3, ["health", "--extraction", NOWHERE, "--json"])
+    def test_one_is_down(self, fakes: Fakes) -> None:
+        out, err = fakes.run(3, ["health", "--extraction", NOWHERE, "--json"])
         services = {item["service"]: item for item in json.loads(out)["services"]}
         assert services["retrieval"]["serving"]
         assert not services["extraction"]["serving"]

@@ -16,8 +16,7 @@ from hitherto_client import records
 from hitherto_client.command import main
 from hitherto_client.records import memory_request, read_records
 from tests.refusing import refusing
-from tests.unit.client.conftest import RunCommand
-from tests.unit.client.fake_services import Failure, Fakes
+from tests.unit.client.fake_services import Failure, Fakes, RunCommand
 
 
 def write(folder: Path, *lines: Any, name: str = "items.jsonl") -> str:
@@ -63,15 +62,13 @@ def contents(fakes: Fakes) -> list[str]:
 
 
 class TestImport:
-    def test_memories_with_words_and_defaults(
-        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
-    ) -> None:
+    def test_memories_with_words_and_defaults(self, ready: Fakes, tmp_path: Path) -> None:
         path = write(
             tmp_path,
             {"content": "Thích trà", "type": "preference", "status": "x", "id": "y"},
             {"content": "b", "type": "MEMORY_TYPE_GOAL", "user_id": "minh", "origin": "tool"},
         )
-        found = json.loads(run_command(0, ["import", path, "--user", "ana", "--json"]).out)
+        found = json.loads(ready.run(0, ["import", path, "--user", "ana", "--json"]).out)
         assert found["files"][0]["kind"] == "memories"
         assert (found["files"][0]["accepted"], found["files"][0]["deduplicated"]) == (2, 1)
         (asked,) = ready.calls("StreamMemories")
@@ -81,7 +78,7 @@ class TestImport:
         ]
 
     def test_a_service_that_goes_away_meanwhile_is_named_once(
-        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
+        self, ready: Fakes, tmp_path: Path
     ) -> None:
         def once(requests: list[extraction.StreamTranscriptsRequest]) -> Any:
             ready.others.replies["StreamTranscripts"] = take
@@ -93,13 +90,11 @@ class TestImport:
 
         ready.others.replies["StreamTranscripts"] = once
         path = write(tmp_path, *(talk(f"c{number}") for number in range(150)))
-        err = run_command(0, ["import", path]).err
+        err = ready.run(0, ["import", path]).err
         assert err.count("waiting: the extraction service at") == 1
         assert err.count("waiting: the database is starting") == 1
 
-    def test_bad_lines_are_named_and_stop_nothing(
-        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
-    ) -> None:
+    def test_bad_lines_are_named_and_stop_nothing(self, ready: Fakes, tmp_path: Path) -> None:
         """Those found here and those that the service refuses, by the lines of the file."""
         path = write(
             tmp_path,
@@ -111,11 +106,11 @@ class TestImport:
             talk("c3"),
             talk("c4", time_zone="Nowhere"),
         )
-        err = run_command(1, ["import", path]).err
+        err = ready.run(1, ["import", path]).err
         for line, words in ((3, "not JSON"), (4, "is unknown"), (5, "user_id"), (7, "is unknown")):
             (told,) = [text for text in err.splitlines() if f"line {line}:" in text]
             assert words in told
-        (found,) = json.loads(run_command(1, ["import", path, "--json"]).out)["files"]
+        (found,) = json.loads(ready.run(1, ["import", path, "--json"]).out)["files"]
         assert (found["accepted"], found["rejected"]) == (2, 4)
         assert [error["line"] for error in found["errors"]] == [3, 4, 5, 7]
 
@@ -123,16 +118,11 @@ class TestImport:
         ("text", "hinted"), [('[{"title": "Trip",', True), ('{"content": 1}', False)]
     )
     def test_an_export_of_another_product_is_told_of_its_option(
-        self,
-        ready: Fakes,
-        tmp_path: Path,
-        run_command: RunCommand,
-        text: str,
-        hinted: bool,
+        self, ready: Fakes, tmp_path: Path, text: str, hinted: bool
     ) -> None:
         path = tmp_path / "conversations.json"
         path.write_text(text, "utf-8")
-        err = run_command(1, ["import", str(path), "--user", "ana"]).err
+        err = ready.run(1, ["import", str(path), "--user", "ana"]).err
         assert ("--from: chatgpt, claude" in err) == hinted
 
     def test_an_export_that_is_no_file_is_said_to_be_none(
@@ -147,29 +137,23 @@ class TestImport:
                 arguments = ["import", "--from", "chatgpt", "--user", "ana", given, *more]
                 assert run_command(2, arguments).err.endswith(told)
 
-    def test_a_large_conversation_keeps_its_line(
-        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
-    ) -> None:
+    def test_a_large_conversation_keeps_its_line(self, ready: Fakes, tmp_path: Path) -> None:
         """In parts of its own, so that places in the stream are not lines any more."""
         messages = [{"role": "user", "content": f"m{n}"} for n in range(4_500)]
         path = write(tmp_path, talk("long", messages=messages), talk("bad", time_zone="Nowhere"))
-        (found,) = json.loads(run_command(1, ["import", path, "--json"]).out)["files"]
+        (found,) = json.loads(ready.run(1, ["import", path, "--json"]).out)["files"]
         assert found["accepted"] == 3
         assert [error["line"] for error in found["errors"]] == [2]
 
-    def test_kinds_are_not_mixed(
-        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
-    ) -> None:
+    def test_kinds_are_not_mixed(self, ready: Fakes, tmp_path: Path) -> None:
         mixed = write(tmp_path, {"content": "a"}, talk("c1"), {"content": "b"})
         other = write(tmp_path, talk("c2"), {"content": "c"}, name="other.jsonl")
-        err = run_command(1, ["import", mixed, other, "--user", "ana"]).err
+        err = ready.run(1, ["import", mixed, other, "--user", "ana"]).err
         assert "files of their own" in err
         assert "`messages` is missing" in err
         assert (contents(ready), len(ready.calls("StreamTranscripts"))) == (["a", "b"], 1)
 
-    def test_what_was_taken_is_told_when_it_breaks_off(
-        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
-    ) -> None:
+    def test_what_was_taken_is_told_when_it_breaks_off(self, ready: Fakes, tmp_path: Path) -> None:
         def later(requests: Any) -> Any:
             ready.fail(
                 "StreamTranscripts", Failure(grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING")
@@ -178,21 +162,17 @@ class TestImport:
 
         ready.others.replies["StreamTranscripts"] = later
         path = write(tmp_path, *(talk(f"c{n}") for n in range(150)))
-        err = run_command(1, ["import", path]).err
+        err = ready.run(1, ["import", path]).err
         assert "100 items were taken and stay, and so may some of those just sent" in err
         assert "SCOPE_MISSING" in err
 
     def test_a_pipe_and_a_packed_file(
-        self,
-        ready: Fakes,
-        tmp_path: Path,
-        run_command: RunCommand,
-        monkeypatch: pytest.MonkeyPatch,
+        self, ready: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = write(tmp_path, "\ufeff" + json.dumps({"content": "a"}), {"content": "b"})
         with open(path, encoding="utf-8") as stdin:
             monkeypatch.setattr("sys.stdin", stdin)
-            assert "stdin" in run_command(0, ["import", "-", "--user", "ana"]).out
+            assert "stdin" in ready.run(0, ["import", "-", "--user", "ana"]).out
         assert contents(ready) == ["a", "b"]
         packed = tmp_path / "items.jsonl.gz"
         packed.write_bytes(gzip.compress(Path(path).read_bytes()))
@@ -239,18 +219,17 @@ class TestRecords:
                 memory_request(record, "ana")
 
     def test_a_trial_run_counts_what_would_be_refused_and_nothing_of_it(
-        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
+        self, ready: Fakes, tmp_path: Path
     ) -> None:
-        del ready
         broken = talk("c1") | {"messages": [{"role": "user", "content": "half of \ud83d"}]}
         talks = write(tmp_path, talk("c0"), broken, talk("c2") | {"user_id": 5}, "[1]")
         saved = [{"user_id": "ana", "content": "x", "valid_from": "soon"}, {"content": "y"}]
         memories = write(tmp_path, *saved, talk("c3"), name="memories.jsonl")
         arguments = ["import", "--dry-run", talks, memories]
-        plan = json.loads(run_command(0, [*arguments, "--user", "ana", "--json"]).out)
+        plan = json.loads(ready.run(0, [*arguments, "--user", "ana", "--json"]).out)
         assert (plan["conversations"], plan["messages"], plan["memories"]) == (1, 1, 1)
         assert (plan["unreadable_lines"], plan["first"], plan["last"]) == (5, "", "")
-        assert "6 lines would be refused" in run_command(0, arguments).out
+        assert "6 lines would be refused" in ready.run(0, arguments).out
 
 
 class TestDocuments:
@@ -287,16 +266,11 @@ class TestDocuments:
         ],
     )
     def test_mistakes_are_found_first(
-        self,
-        fakes: Fakes,
-        tmp_path: Path,
-        run_command: RunCommand,
-        text: str,
-        words: str,
+        self, fakes: Fakes, tmp_path: Path, text: str, words: str
     ) -> None:
         path = tmp_path / "a.txt"
         path.write_text(text, "utf-8")
-        assert words in run_command(2, ["documents", "add", "ana", str(path)]).err
+        assert words in fakes.run(2, ["documents", "add", "ana", str(path)]).err
         assert not fakes.calls("IngestDocuments")
 
 
@@ -305,11 +279,7 @@ class TestDocuments:
 )
 @pytest.mark.parametrize("damage", ["cut off", "overwritten", "not packed"])
 def test_a_damaged_packed_file_ends_with_a_sentence(
-    ready: Fakes,
-    tmp_path: Path,
-    run_command: RunCommand,
-    options: list[str],
-    damage: str,
+    ready: Fakes, tmp_path: Path, options: list[str], damage: str
 ) -> None:
     lines = b"".join(b'{"table": "memories", "content": "%d"}\n' % n for n in range(9))
     whole = gzip.compress(lines)
@@ -321,6 +291,6 @@ def test_a_damaged_packed_file_ends_with_a_sentence(
             "not packed": lines,
         }[damage]
     )
-    captured = run_command(2, ["import", "--user", "ana", *options, str(packed)])
+    captured = ready.run(2, ["import", "--user", "ana", *options, str(packed)])
     assert f"hitherto: {packed} cannot be unpacked" in captured.err
     assert captured.out == ""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.unit.client.command_samples import ID, MEMORY
-from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Fakes
 
 
@@ -167,7 +166,6 @@ SHOWN: list[tuple[str, str, dict[str, Any], list[str], list[str]]] = [
 @pytest.mark.parametrize(("typed", "method", "reply", "out", "err"), SHOWN)
 def test_what_is_shown(
     fakes: Fakes,
-    run_command: RunCommand,
     monkeypatch: pytest.MonkeyPatch,
     typed: str,
     method: str,
@@ -177,33 +175,33 @@ def test_what_is_shown(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")
     fakes.answer(method, reply)
-    shown, told = run_command(0, shlex.split(typed))
+    shown, told = fakes.run(0, shlex.split(typed))
     for part in out:
         assert part in shown
     for part in err:
         assert part in told
     assert bool(out) == bool(shown) or method == "SaveMemory"
     # Machines get the whole reply and nothing beside it.
-    shown, told = run_command(0, [*shlex.split(typed), "--json"])
+    shown, told = fakes.run(0, [*shlex.split(typed), "--json"])
     assert isinstance(json.loads(shown), dict)
     assert told == ""
 
 
-def test_a_command_that_is_named_can_be_typed(fakes: Fakes, run_command: RunCommand) -> None:
+def test_a_command_that_is_named_can_be_typed(fakes: Fakes) -> None:
     fakes.answer("ForgetMemory", {"memory": MEMORY})
-    assert f"`hitherto restore 'Ana Maria' {ID}`" in run_command(0, ["forget", "Ana Maria", ID]).err
+    assert f"`hitherto restore 'Ana Maria' {ID}`" in fakes.run(0, ["forget", "Ana Maria", ID]).err
 
 
-def test_long_texts_are_cut_in_the_table_only(fakes: Fakes, run_command: RunCommand) -> None:
+def test_long_texts_are_cut_in_the_table_only(fakes: Fakes) -> None:
     fakes.answer("SearchMemories", {"results": [{"message": {"content": "word " * 5_000}}]})
-    assert len(run_command(0, ["search", "ana", "q"]).out) < 2_500
-    (found,) = json.loads(run_command(0, ["search", "ana", "q", "--json"]).out)["results"]
+    assert len(fakes.run(0, ["search", "ana", "q"]).out) < 2_500
+    (found,) = json.loads(fakes.run(0, ["search", "ana", "q", "--json"]).out)["results"]
     assert len(found["message"]["content"]) == 25_000
 
 
-def test_what_machines_read_hides_no_sign(fakes: Fakes, run_command: RunCommand) -> None:
+def test_what_machines_read_hides_no_sign(fakes: Fakes) -> None:
     fakes.answer("GetContext", {"promptBlock": "sống\x85\u202e"})
-    out = run_command(0, ["context", "ana", "--json"]).out
+    out = fakes.run(0, ["context", "ana", "--json"]).out
     assert json.loads(out)["prompt_block"] == "sống\x85\u202e"
     assert "\x85" not in out
     assert "\u202e" not in out
@@ -217,14 +215,9 @@ def test_what_machines_read_hides_no_sign(fakes: Fakes, run_command: RunCommand)
     ],
 )
 def test_all_pages_are_one_document(
-    fakes: Fakes,
-    run_command: RunCommand,
-    typed: str,
-    method: str,
-    field: str,
-    page: dict[str, Any],
+    fakes: Fakes, typed: str, method: str, field: str, page: dict[str, Any]
 ) -> None:
     fakes.pages(method, *({field: [page]} for _ in range(3)))
-    found = json.loads(run_command(0, [*typed.split(), "--all", "--json"]).out)
+    found = json.loads(fakes.run(0, [*typed.split(), "--all", "--json"]).out)
     assert len(found[field]) == 3
     assert not found.get("next_page_token")

@@ -20,7 +20,6 @@ from hitherto_client.command.output import UsageError
 from hitherto_client.command.profiles import read_changes
 from tests.refusing import refusing
 from tests.unit.client.command_samples import ID
-from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Fakes
 
 END_OF_MAY_1 = "2024-05-01T23:59:59.999999Z"
@@ -300,10 +299,10 @@ def refused() -> Iterator[str]:
             yield f"{head} {typed}".strip()
 
 
-def test_wrong_usage_sends_nothing(fakes: Fakes, folder: Path, run_command: RunCommand) -> None:
+def test_wrong_usage_sends_nothing(fakes: Fakes, folder: Path) -> None:
     cases = list(refused())
     for typed in cases:
-        assert run_command(2, shlex.split(typed)).err, typed
+        assert fakes.run(2, shlex.split(typed)).err, typed
         assert not any(fakes.recorder.calls.values()), typed
 
 

@@ -26,8 +26,7 @@ from hitherto_client.console.visits import only_here
 from hitherto_client.results import Usage, UsageRow
 from tests.e2e.consoles import Visitor, served, visitor
 from tests.refusing import refusing
-from tests.unit.client.conftest import RunCommand
-from tests.unit.client.fake_services import Failure, Fakes
+from tests.unit.client.fake_services import Failure, Fakes, RunCommand
 
 CONSOLE = "hitherto_client.console"
 

@@ -15,7 +15,6 @@ from hitherto_client.command import main
 from hitherto_client.console.fields import Fields
 from hitherto_client.console.rendering import day, iso_day
 from hitherto_client.days import days_in, first_moment, last_moment, read_day, zone_named
-from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Failure, Fakes
 
 # The first day of September 2026 where these people live.
@@ -88,13 +87,11 @@ class TestOptions:
         assert not fakes.calls("SaveMemory")
 
 
-def test_tables_show_the_days_of_the_person(
-    fakes: Fakes, zone: str, run_command: RunCommand
-) -> None:
+def test_tables_show_the_days_of_the_person(fakes: Fakes, zone: str) -> None:
     reply = retrieval_service_pb2.ListMemoriesResponse()
     reply.memories.add(id="a", content="Lives in Huế.").valid_from.FromJsonString(BEGINS[zone])
     fakes.answer("ListMemories", reply)
-    assert "2026-09-01" in run_command(0, ["memories", "ana"]).out
+    assert "2026-09-01" in fakes.run(0, ["memories", "ana"]).out
 
 
 class TestPages:

@@ -15,7 +15,6 @@ import pytest
 
 from hitherto_client.export import NoExport, count_records
 from tests.refusing import refusing
-from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Fakes
 
 MEBIBYTE = 1024 * 1024
@@ -68,15 +67,13 @@ def test_what_is_no_record_is_told() -> None:
             count_records(io.BytesIO(b'{"table":"users","row":{}}\n' + line + b"\n"))
 
 
-def test_nothing_of_a_cut_export_is_sent(
-    fakes: Fakes, tmp_path: Path, run_command: RunCommand
-) -> None:
+def test_nothing_of_a_cut_export_is_sent(fakes: Fakes, tmp_path: Path) -> None:
     path = tmp_path / "ana.jsonl"
     path.write_bytes(as_file(lines()[:-1]).getvalue())
     for extra in ([], ["--dry-run"]):
         assert (
             "was cut off before its manifest"
-            in run_command(
+            in fakes.run(
                 2, ["import", "--from", "hitherto", "--user", "ana", *extra, str(path)]
             ).err
         )

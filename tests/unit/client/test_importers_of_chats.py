@@ -11,7 +11,6 @@ import pytest
 from hitherto_client.command import main
 from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
 from tests.refusing import refusing
-from tests.unit.client.conftest import RunCommand
 from tests.unit.client.fake_services import Fakes
 
 DAY = 86_400.0
@@ -112,27 +111,22 @@ class TestConversationsWithoutAnyTime:
         assert {f"{time:%Y-%m-%d}" for time in times} == {"2023-05-06"}
 
     def test_are_told(
-        self,
-        tmp_path: Path,
-        fakes: Fakes,
-        run_command: RunCommand,
-        source: str,
-        value: dict[str, Any],
+        self, tmp_path: Path, fakes: Fakes, source: str, value: dict[str, Any]
     ) -> None:
         command = ["import", "--from", source, "--user", "ana", str(written(tmp_path, value))]
-        assert "says nowhere when it was held" in run_command(0, [*command, "--dry-run"]).out
+        assert "says nowhere when it was held" in fakes.run(0, [*command, "--dry-run"]).out
         report = ExportReport()
         assert read(source, written(tmp_path, value), report) == []
         assert len(report.undated) == 1
-        assert "--undated" in run_command(1, command).err
+        assert "--undated" in fakes.run(1, command).err
         assert not fakes.calls("StreamTranscripts")
 
 
 def test_a_conversation_named_by_a_whole_text_is_named_in_short(
-    tmp_path: Path, fakes: Fakes, run_command: RunCommand
+    tmp_path: Path, fakes: Fakes
 ) -> None:
     talk = chatgpt(None, None, conversation_id="x" * 10_000)
-    told = run_command(
+    told = fakes.run(
         1, ["import", "--from", "chatgpt", "--user", "ana", str(written(tmp_path, talk))]
     ).err
     assert "x" * 20 in told
@@ -145,9 +139,7 @@ def _take(requests: list[Any]) -> Any:
     return extraction_service_pb2.StreamTranscriptsResponse(accepted_count=len(requests))
 
 
-def test_a_refused_conversation_is_named(
-    tmp_path: Path, fakes: Fakes, run_command: RunCommand
-) -> None:
+def test_a_refused_conversation_is_named(tmp_path: Path, fakes: Fakes) -> None:
     """An archive has no lines to look at, and a conversation has a name in it."""
 
     def refuse_one(requests: list[Any]) -> Any:
@@ -159,10 +151,10 @@ def test_a_refused_conversation_is_named(
     fakes.others.replies["StreamTranscripts"] = refuse_one
     talks = [chatgpt(FIRST, conversation_id=name) for name in "abc"]
     command = ["import", "--from", "chatgpt", "--user", "ana", str(written(tmp_path, *talks))]
-    told = run_command(1, command).err
+    told = fakes.run(1, command).err
     assert "conversations.json: chatgpt:b: is another (MESSAGE_ID_REUSED)" in told
     assert "line" not in told
-    (found,) = json.loads(run_command(1, [*command, "--json"]).out)["files"]
+    (found,) = json.loads(fakes.run(1, [*command, "--json"]).out)["files"]
     problem = "chatgpt:b: is another (MESSAGE_ID_REUSED)"
     assert found["errors"] == [{"line": 0, "problem": problem}]
 

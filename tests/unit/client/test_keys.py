@@ -16,7 +16,7 @@ from hitherto_shared.auth.api_keys import create_key, find_principal
 from hitherto_shared.auth.principal import Principal
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.pipeline_connection import PipelineConnection
-from tests.unit.client.conftest import RunCommand
+from tests.unit.client.fake_services import RunCommand
 
 Keys = Callable[..., Any]
 
