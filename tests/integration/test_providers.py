@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -73,6 +73,20 @@ def prompt(user: str = CONVERSATION) -> Prompt:
     )
 
 
+@dataclass(frozen=True)
+class Api:
+    """Both clients, and the server that they ask."""
+
+    server: ScriptedModel
+    chat: OpenAIChatModel
+    embedder: OpenAIEmbedder
+
+
+@pytest.fixture
+def api(server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder) -> Api:
+    return Api(server, chat, embedder)
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[ScriptedModel]:
     async with ScriptedModel(canary_script) as running:
@@ -98,12 +112,10 @@ async def embedder(server: ScriptedModel) -> AsyncIterator[OpenAIEmbedder]:
 # The chat model
 
 
-async def test_chat_sends_the_prompt_and_reads_the_answer(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    completion = await chat.complete(prompt())
+async def test_chat_sends_the_prompt_and_reads_the_answer(api: Api) -> None:
+    completion = await api.chat.complete(prompt())
 
-    request = server.chat_requests[0]
+    request = api.server.chat_requests[0]
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.body["model"] == "gpt-test"
     assert (request.system, request.user) == ("Extract.", CONVERSATION)
@@ -116,12 +128,10 @@ async def test_chat_sends_the_prompt_and_reads_the_answer(
     assert [item["source_message_ids"] for item in memories] == [["m1", "m3"], ["m3"]]
     expected = Completion(completion.text, "gpt-test", 1, 100, 20, truncated=False)
     assert completion == expected
-    assert (chat.extractor, chat.model) == ("openai", "gpt-test")
+    assert (api.chat.extractor, api.chat.model) == ("openai", "gpt-test")
 
 
-async def test_chat_without_sensible_usage_is_estimated_from_the_texts(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
+async def test_chat_without_sensible_usage_is_estimated_from_the_texts(api: Api) -> None:
     cases: list[object] = [
         None,
         {},
@@ -134,10 +144,10 @@ async def test_chat_without_sensible_usage_is_estimated_from_the_texts(
     for usage in cases:
         said = "lone surrogate \ud800"
         body = ChatAnswer(said, usage=None).body("m") | {"usage": usage}
-        server.queue(RawReply(json.dumps(body).encode()))
+        api.server.queue(RawReply(json.dumps(body).encode()))
         before = estimated("chat")
 
-        completion = await chat.complete(prompt())
+        completion = await api.chat.complete(prompt())
 
         sent = estimate_tokens("Extract.") + estimate_tokens(CONVERSATION)
         assert completion.text == said, usage
@@ -175,17 +185,18 @@ BOUNDED = {
     ],
 )
 async def test_chat_leaves_the_bounds_of_the_schema_out_where_they_are_refused(
-    server: ScriptedModel, chat: OpenAIChatModel, refusal: str
+    api: Api, refusal: str
 ) -> None:
-    server.queue(StatusFault(400, message=refusal))
+    api.server.queue(StatusFault(400, message=refusal))
     asked = replace(prompt(), schema=BOUNDED)
 
-    completion = await chat.complete(asked)
-    await chat.complete(asked)
+    completion = await api.chat.complete(asked)
+    await api.chat.complete(asked)
 
     assert completion.calls == 2
     first, *others = (
-        request.body["response_format"]["json_schema"]["schema"] for request in server.chat_requests
+        request.body["response_format"]["json_schema"]["schema"]
+        for request in api.server.chat_requests
     )
     bare = {
         "type": "object",
@@ -232,32 +243,28 @@ FORMS: dict[str, tuple[list[Fault], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_chat_asks_as_the_server_wants_it_and_remembers(
-    server: ScriptedModel, chat: OpenAIChatModel, form: str
-) -> None:
+async def test_chat_asks_as_the_server_wants_it_and_remembers(api: Api, form: str) -> None:
     refusals, asked = FORMS[form]
-    server.queue(*refusals)
+    api.server.queue(*refusals)
 
-    first, second = await chat.complete(prompt()), await chat.complete(prompt())
+    first, second = await api.chat.complete(prompt()), await api.chat.complete(prompt())
 
     assert (first.calls, second.calls) == (len(refusals) + 1, 1)
     assert "new_memories" in first.text
-    for request in (server.chat_requests[-2], server.chat_requests[-1]):
+    for request in (api.server.chat_requests[-2], api.server.chat_requests[-1]):
         assert {name: request.body.get(name) for name in asked} == asked
 
 
-async def test_chat_refusals_are_told_from_a_wrong_installation(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
+async def test_chat_refusals_are_told_from_a_wrong_installation(api: Api) -> None:
     """That they show neither keys nor texts: embeddings/test_roads.py."""
     cases: list[tuple[int, type[ModelRefused | ModelMisconfigured]]] = [
         *((status, ModelRefused) for status in (400, 403, 413, 422)),
         *((status, ModelMisconfigured) for status in (308, 401, 402, 404, 405, 501)),
     ]
     for status, kind in cases:
-        server.always(StatusFault(status, code="some_code", message="bad"))
+        api.server.always(StatusFault(status, code="some_code", message="bad"))
         with pytest.raises(kind, match=rf"{status}.*some_code"), refusing(status):
-            await chat.complete(prompt())
+            await api.chat.complete(prompt())
 
 
 OUTAGES: list[Fault] = [
@@ -274,26 +281,22 @@ OUTAGES: list[Fault] = [
 
 
 @pytest.mark.parametrize("fault", OUTAGES, ids=lambda fault: repr(fault)[:40])
-async def test_outages_are_told_apart_from_refusals(
-    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder, fault: Fault
-) -> None:
+async def test_outages_are_told_apart_from_refusals(api: Api, fault: Fault) -> None:
     # On a connection of its own each: an old one that is cut is taken for idle, and tried again.
-    server.queue(fault)
-    server.queue(fault, endpoint="embeddings")
+    api.server.queue(fault)
+    api.server.queue(fault, endpoint="embeddings")
 
     with pytest.raises(ModelUnavailable):
-        await chat.complete(prompt())
+        await api.chat.complete(prompt())
     with pytest.raises(ModelUnavailable):
-        await embedder.embed(["text"])
+        await api.embedder.embed(["text"])
 
-    assert server.calls == {"chat": 1, "embeddings": 1}, "nothing is retried here"
-    assert (await chat.complete(prompt())).calls == 1, "the next call works"
-    assert len((await embedder.embed(["text"])).vectors) == 1
+    assert api.server.calls == {"chat": 1, "embeddings": 1}, "nothing is retried here"
+    assert (await api.chat.complete(prompt())).calls == 1, "the next call works"
+    assert len((await api.embedder.embed(["text"])).vectors) == 1
 
 
-async def test_retry_after_is_read_and_bounded(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
+async def test_retry_after_is_read_and_bounded(api: Api) -> None:
     cases: list[tuple[str | timedelta | None, float | None, float | None]] = [
         ("7", 7, 7),
         ("0.5", 0.5, 0.5),
@@ -312,10 +315,10 @@ async def test_retry_after_is_read_and_bounded(
     for header, low, high in cases:
         at = datetime.now(UTC)
         sent = format_datetime(at + header) if isinstance(header, timedelta) else header
-        server.queue(StatusFault(429, retry_after=sent))
+        api.server.queue(StatusFault(429, retry_after=sent))
 
         with pytest.raises(ModelUnavailable) as caught, refusing(header):
-            await chat.complete(prompt())
+            await api.chat.complete(prompt())
 
         wait = caught.value.retry_after
         if low is None or high is None:
@@ -343,13 +346,11 @@ async def test_a_call_ends_at_its_total_timeout(server: ScriptedModel, fault: Fa
         await embedder.close()
 
 
-async def test_cancelling_a_call_is_not_an_outage(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    server.queue(Hang())
-    call = asyncio.create_task(chat.complete(prompt()))
+async def test_cancelling_a_call_is_not_an_outage(api: Api) -> None:
+    api.server.queue(Hang())
+    call = asyncio.create_task(api.chat.complete(prompt()))
     async with asyncio.timeout(180):
-        await server.called(1)
+        await api.server.called(1)
 
     call.cancel()
 
@@ -376,23 +377,21 @@ NOT_A_REPLY: dict[str, RawReply] = {
 }
 
 
-async def test_a_body_that_is_no_reply_is_misbehaviour(
-    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder
-) -> None:
+async def test_a_body_that_is_no_reply_is_misbehaviour(api: Api) -> None:
     cases = sorted(NOT_A_REPLY)
     for name in cases:
-        server.queue(NOT_A_REPLY[name])
-        server.queue(NOT_A_REPLY[name], endpoint="embeddings")
+        api.server.queue(NOT_A_REPLY[name])
+        api.server.queue(NOT_A_REPLY[name], endpoint="embeddings")
 
         with pytest.raises(ModelMisbehaved) as caught, refusing(name):
-            await chat.complete(prompt())
+            await api.chat.complete(prompt())
         with pytest.raises(ModelMisbehaved), refusing(name):
-            await embedder.embed(["text"])
+            await api.embedder.embed(["text"])
 
         (spent,) = caught.value.spent
         assert spent.input_tokens > estimate_tokens(CONVERSATION), "the model has read it"
 
-        assert (await chat.complete(prompt())).calls == 1, "the next call works"
+        assert (await api.chat.complete(prompt())).calls == 1, "the next call works"
 
 
 TOO_LARGE: dict[str, RawReply] = {
@@ -410,17 +409,15 @@ UNFOLDS: dict[str, RawReply] = {
 }
 
 
-async def test_a_body_above_the_bound_is_cut_off(
-    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder
-) -> None:
+async def test_a_body_above_the_bound_is_cut_off(api: Api) -> None:
     cases = sorted(TOO_LARGE | UNFOLDS)
     for name in cases:
         reply = (TOO_LARGE | UNFOLDS)[name]
-        server.queue(reply)
-        server.queue(reply, endpoint="embeddings")
+        api.server.queue(reply)
+        api.server.queue(reply, endpoint="embeddings")
 
         with pytest.raises(ModelMisbehaved, match="larger than"), refusing(name):
-            await chat.complete(prompt())
+            await api.chat.complete(prompt())
         # The embedder asks for nothing compressed, and unfolds nothing.
         with (
             pytest.raises(
@@ -428,15 +425,13 @@ async def test_a_body_above_the_bound_is_cut_off(
             ),
             refusing(name),
         ):
-            await embedder.embed(["text"])
+            await api.embedder.embed(["text"])
 
-        assert (await chat.complete(prompt())).calls == 1, "the next call works"
-        assert len((await embedder.embed(["text"])).vectors) == 1, name
+        assert (await api.chat.complete(prompt())).calls == 1, "the next call works"
+        assert len((await api.embedder.embed(["text"])).vectors) == 1, name
 
 
-async def test_a_reply_without_choices_is_misbehaviour(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
+async def test_a_reply_without_choices_is_misbehaviour(api: Api) -> None:
     cases: list[dict[str, Any]] = [
         {},
         {"choices": []},
@@ -448,15 +443,13 @@ async def test_a_reply_without_choices_is_misbehaviour(
         {"error": None},
     ]
     for body in cases:
-        server.queue(RawReply(json.dumps(body).encode()))
+        api.server.queue(RawReply(json.dumps(body).encode()))
 
         with pytest.raises(ModelMisbehaved, match="choices"), refusing(body):
-            await chat.complete(prompt())
+            await api.chat.complete(prompt())
 
 
-async def test_an_error_sent_as_a_success_counts_as_its_status(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
+async def test_an_error_sent_as_a_success_counts_as_its_status(api: Api) -> None:
     cases: list[tuple[Any, type[ModelError], str]] = [
         ({"code": 401, "message": "no key"}, ModelMisconfigured, "401.*OPENAI_API_KEY"),
         ({"code": 404}, ModelMisconfigured, "404.*MEMORY_EXTRACTION_MODEL"),
@@ -466,10 +459,10 @@ async def test_an_error_sent_as_a_success_counts_as_its_status(
         ("rate limit", ModelMisbehaved, "an error as a success$"),
     ]
     for error, kind, match in cases:
-        server.queue(RawReply(json.dumps({"error": error}).encode()))
+        api.server.queue(RawReply(json.dumps({"error": error}).encode()))
 
         with pytest.raises(kind, match=match) as caught, refusing(error):
-            await chat.complete(prompt())
+            await api.chat.complete(prompt())
 
         # A harmless request shows what it means, unless the content was at fault.
         unclear = not any(known in str(error) for known in ("content_filter", "401"))
@@ -491,43 +484,37 @@ READ: dict[str, tuple[Fault | ChatAnswer, str]] = {
 }
 
 
-async def test_other_forms_of_an_answer_are_read(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
+async def test_other_forms_of_an_answer_are_read(api: Api) -> None:
     for name, (reply, text) in READ.items():
-        server.queue(reply)
-        assert (await chat.complete(prompt())).text == text, name
+        api.server.queue(reply)
+        assert (await api.chat.complete(prompt())).text == text, name
 
 
 # The embedder
 
 
-async def test_embedding_is_one_call_in_the_order_of_the_texts(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
+async def test_embedding_is_one_call_in_the_order_of_the_texts(api: Api) -> None:
     texts = [f"text number {n}" for n in range(50)]
-    server.queue(EmbeddingFault("shuffled"), endpoint="embeddings")
+    api.server.queue(EmbeddingFault("shuffled"), endpoint="embeddings")
 
-    batch = await embedder.embed(texts)
+    batch = await api.embedder.embed(texts)
 
-    assert server.calls == {"embeddings": 1}
-    body = server.embedding_requests[0].body
+    assert api.server.calls == {"embeddings": 1}
+    body = api.server.embedding_requests[0].body
     assert (body["model"], body["dimensions"]) == ("text-embedding-3-small", DIMENSIONS)
     assert body["encoding_format"] == "base64"
     assert (batch.calls, batch.tokens) == (1, 150)
     for text, vector in zip(texts, batch.vectors, strict=True):
         assert vector.dtype == np.float32
         assert np.allclose(vector, text_vector(text, DIMENSIONS), atol=1e-6)
-    assert not embedder.offline
+    assert not api.embedder.offline
 
 
-async def test_embedding_nothing_asks_nobody(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
-    batch = await embedder.embed([])
+async def test_embedding_nothing_asks_nobody(api: Api) -> None:
+    batch = await api.embedder.embed([])
 
     assert (batch.vectors, batch.calls, batch.tokens) == ([], 0, 0)
-    assert not server.calls
+    assert not api.server.calls
 
 
 async def test_dimensions_are_sent_only_to_models_that_know_them(server: ScriptedModel) -> None:
@@ -540,14 +527,12 @@ async def test_dimensions_are_sent_only_to_models_that_know_them(server: Scripte
         await model.close()
 
 
-async def test_blank_and_overlong_texts_never_reach_the_server(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
+async def test_blank_and_overlong_texts_never_reach_the_server(api: Api) -> None:
     long_text = "đ" * openai_api.MAX_TEXT_BYTES
 
-    batch = await embedder.embed(["", "  \n", long_text, "fine"])
+    batch = await api.embedder.embed(["", "  \n", long_text, "fine"])
 
-    sent = server.embedding_requests[0].texts
+    sent = api.server.embedding_requests[0].texts
     assert len(batch.vectors) == 4
     assert all(text.strip() for text in sent)
     assert (sent[2], sent[3]) == ("đ" * (openai_api.MAX_TEXT_BYTES // 2), "fine")
@@ -573,33 +558,31 @@ async def test_calls_are_split_only_at_the_limits_of_the_api(
         assert np.allclose(vector, text_vector(text, DIMENSIONS), atol=1e-6)
 
 
-async def test_a_reply_with_one_bad_embedding_is_refused_whole(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
+async def test_a_reply_with_one_bad_embedding_is_refused_whole(api: Api) -> None:
     kinds: list[Any] = [
         "wrong_dimensions", "one_missing", "one_more", "same_index", "nan", "infinity",
         "beyond_singles", "zero", "text", "nested", "bad_base64",
     ]  # fmt: skip
     for kind in kinds:
         for float_only in (False, True):
-            server.float_only = float_only
-            server.queue(EmbeddingFault(kind), endpoint="embeddings")
+            api.server.float_only = float_only
+            api.server.queue(EmbeddingFault(kind), endpoint="embeddings")
 
             with pytest.raises(ModelMisbehaved), refusing((kind, float_only)):
-                await embedder.embed(["one", "two", "three"])
+                await api.embedder.embed(["one", "two", "three"])
 
-            assert len((await embedder.embed(["one", "two", "three"])).vectors) == 3, (
+            assert len((await api.embedder.embed(["one", "two", "three"])).vectors) == 3, (
                 kind,
                 float_only,
             )
 
 
-async def test_what_can_be_put_right_is(server: ScriptedModel, embedder: OpenAIEmbedder) -> None:
+async def test_what_can_be_put_right_is(api: Api) -> None:
     kinds: list[Any] = ["not_normalised", "no_usage", "no_index", "zero_index"]
     for kind in kinds:
-        server.queue(EmbeddingFault(kind), endpoint="embeddings")
+        api.server.queue(EmbeddingFault(kind), endpoint="embeddings")
 
-        batch = await embedder.embed(["one two three"])
+        batch = await api.embedder.embed(["one two three"])
 
         assert np.linalg.norm(batch.vectors[0]) == pytest.approx(1.0, abs=1e-5), kind
         assert batch.tokens == (estimate_tokens("one two three") if kind == "no_usage" else 3), kind

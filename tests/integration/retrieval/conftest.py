@@ -7,15 +7,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hitherto_retrieval.storage.connection_setup import prepare_session
-from hitherto_shared.database.pool import Database
+from tests.integration.retrieval.questions import Reader
 from tests.integration.retrieval.versions import Story
 
 
 @pytest.fixture
-async def reader(conninfo: str) -> AsyncIterator[Database]:
-    database = Database(
+async def reader(conninfo: str, superuser_conninfo: str) -> AsyncIterator[Reader]:
+    database = Reader(
         conninfo, "hitherto_read", application="test", max_size=1, configure=prepare_session
     )
+    database.superuser = superuser_conninfo
     await database.open()
     yield database
     await database.close()

@@ -12,12 +12,10 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_shared.database.pool import Database
-from hitherto_shared.models import Memory, Scope
+from hitherto_shared.models import Memory
 from hitherto_shared.text.bm25 import NO_SCORES
-from tests.integration.retrieval.questions import answer
-from tests.integration.retrieval.seed import TENANT
+from tests.integration.retrieval.questions import ANA, answer
 
-ANA = Scope(TENANT, "ana")
 MODEL = ("test-model", 64)
 NOW = datetime.now(UTC)
 START = NOW - timedelta(days=1000)

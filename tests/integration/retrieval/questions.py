@@ -27,6 +27,12 @@ _ANY = TypeVar("_ANY")
 ANA = Scope(TENANT, "ana")
 
 
+class Reader(Database):
+    """A pool that reads as the service does; `superuser` is the administrator's way behind it."""
+
+    superuser: str
+
+
 class Corpus(Protocol):
     """A module of candidates."""
 

@@ -7,7 +7,7 @@ would test the other service and take minutes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,10 @@ from tests.tenants import tenant_of
 
 TENANT = "default"
 _SEGMENT = 256
+REGISTER = """
+INSERT INTO embedding_models (model, dimensions, active)
+VALUES (%s, %s, NOT EXISTS (SELECT FROM embedding_models WHERE active)) ON CONFLICT DO NOTHING
+"""
 
 
 @dataclass(frozen=True)
@@ -96,14 +100,13 @@ async def remember(
                     for n, fact in enumerate(facts)
                 ],
             )
-            await _write_postings(cursor, tenant, user, terms)
+            await cursor.executemany(
+                "INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies,"
+                " lengths) VALUES (%s, %s, %s, %s, %s, %s::smallint[], %s::smallint[])",
+                [(tenant, user, *segment) for segment in segments(terms)],
+            )
             if model is not None:
-                await cursor.execute(
-                    "INSERT INTO embedding_models (model, dimensions, active)"
-                    " VALUES (%s, %s, NOT EXISTS (SELECT FROM embedding_models WHERE active))"
-                    " ON CONFLICT DO NOTHING",
-                    model,
-                )
+                await cursor.execute(REGISTER, model)
                 await cursor.executemany(
                     "INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model,"
                     " dimensions, status, embedding) VALUES (%s, %s, %s, %s, %s, %s, %s)",
@@ -171,23 +174,16 @@ def _row(
     )
 
 
-async def _write_postings(
-    cursor: psycopg.AsyncCursor[Any], tenant: str, user: str, terms: Sequence[Mapping[str, int]]
-) -> None:
+def segments(terms: Sequence[Mapping[str, int]]) -> Iterator[tuple[Any, ...]]:
+    """The postings of texts by their terms: term, segment, numbers, frequencies and lengths."""
     postings: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for n, counts in enumerate(terms, start=1):
         for term, frequency in counts.items():
             postings[term].append((n, frequency, sum(counts.values())))
-    rows = []
     for term, entries in postings.items():
         for start in range(0, len(entries), _SEGMENT):
             part = [list(column) for column in zip(*entries[start : start + _SEGMENT], strict=True)]
-            rows.append((tenant, user, term, start // _SEGMENT, *part))
-    await cursor.executemany(
-        "INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies,"
-        " lengths) VALUES (%s, %s, %s, %s, %s, %s::smallint[], %s::smallint[])",
-        rows,
-    )
+            yield (term, start // _SEGMENT, *part)
 
 
 async def _write_sources(

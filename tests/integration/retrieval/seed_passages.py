@@ -5,7 +5,6 @@ Each function is called once for a user: it numbers the texts of its corpus from
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,10 +20,10 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold, nfc
 from hitherto_shared.text.terms import count_terms
+from tests.integration.retrieval.seed import REGISTER, segments
 from tests.tenants import tenant_of
 
 MODEL = ("test-model", 64)
-_SEGMENT = 256
 GROWN = 50
 """Texts of a corpus after which the statistics of its tables are made, as the services' sweep does
 soon after such growth: without them a question takes a hundred times as long."""
@@ -261,31 +260,17 @@ async def _register(cursor: _Cursor, tenant: str, user: str, model: tuple[str, i
         "INSERT INTO users (tenant_id, user_id) VALUES (%s, %s) ON CONFLICT DO NOTHING",
         (tenant, user),
     )
-    await cursor.execute(
-        "INSERT INTO embedding_models (model, dimensions, active)"
-        " VALUES (%s, %s, NOT EXISTS (SELECT FROM embedding_models WHERE active))"
-        " ON CONFLICT DO NOTHING",
-        model,
-    )
+    await cursor.execute(REGISTER, model)
 
 
 async def _index(
     cursor: _Cursor, tenant: str, user: str, corpus: str, texts: Sequence[str]
 ) -> None:
-    postings: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     terms = [count_terms(nfc(text)) for text in texts]
-    for number, counts in enumerate(terms, start=1):
-        for term, frequency in counts.items():
-            postings[term].append((number, frequency, counts.total()))
-    rows = []
-    for term, entries in postings.items():
-        for start in range(0, len(entries), _SEGMENT):
-            part = [list(column) for column in zip(*entries[start : start + _SEGMENT], strict=True)]
-            rows.append((tenant, user, corpus, term, start // _SEGMENT, *part))
     await cursor.executemany(
         "INSERT INTO passage_postings (tenant_id, user_id, corpus, term, segment, lexical_nos,"
         " frequencies, lengths) VALUES (%s, %s, %s, %s, %s, %s, %s::smallint[], %s::smallint[])",
-        rows,
+        [(tenant, user, corpus, *segment) for segment in segments(terms)],
     )
     await cursor.execute(
         "INSERT INTO passage_statistics (tenant_id, user_id, corpus, last_lexical_no, texts, terms)"

@@ -16,7 +16,7 @@ from hitherto_shared.encryption.rows import MEMORY, MESSAGE, PROFILE, SUMMARY, V
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import nfc
-from tests.integration.retrieval.seed import Fact
+from tests.integration.retrieval.seed import REGISTER, Fact
 from tests.integration.retrieval.seed_passages import Turn
 
 _USER = """
@@ -56,12 +56,7 @@ async def hide(
         vectors = list((await embedder.embed([nfc(fact.content) for fact in facts])).vectors)
     async with await psycopg.AsyncConnection.connect(conninfo) as connection:
         await connection.execute(_USER, of)
-        await connection.execute(
-            "INSERT INTO embedding_models (model, dimensions, active)"
-            " VALUES (%s, %s, NOT EXISTS (SELECT FROM embedding_models WHERE active))"
-            " ON CONFLICT DO NOTHING",
-            model,
-        )
+        await connection.execute(REGISTER, model)
         for memory_id, fact, vector in zip(ids, facts, vectors, strict=True):
             created_at = fact.created_at or datetime.now(UTC)
             said_at = fact.valid_from or created_at

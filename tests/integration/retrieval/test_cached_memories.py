@@ -28,7 +28,7 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.models import CURRENT_STATUSES, Scope
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
-from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.questions import Reader, answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 NOW = datetime.now(UTC)
@@ -187,14 +187,12 @@ async def quick_or_exact(
     return corpus.candidates()
 
 
-async def test_the_same_is_found_of_random_people(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_the_same_is_found_of_random_people(reader: Reader) -> None:
     """Whatever is asked: ties, vectors that lack or repeat, what expired, filters and limits."""
     rng, chance = np.random.default_rng(20), random.Random(20)
     compared = 0
     for number, count in enumerate((0, 1, 5, 29, 31, 60, 140)):
-        person = await Person.make(superuser_conninfo, f"user{number}", number, 20, count)
+        person = await Person.make(reader.superuser, f"user{number}", number, 20, count)
         cached = await person.cached(reader)
         entities = [
             each.entity_id
@@ -215,7 +213,7 @@ async def test_the_same_is_found_of_random_people(
 
 
 async def test_many_are_found_by_signs_first(
-    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many memories the database finds slightly less than everything: so does what is held."""
     monkeypatch.setattr(memory_candidates, "CODES_ABOVE", 25)
@@ -224,8 +222,8 @@ async def test_many_are_found_by_signs_first(
     rng, chance = np.random.default_rng(6), random.Random(6)
     less = 0
     for number, count in enumerate((20, 40, 140)):
-        person = await Person.make(superuser_conninfo, f"user{number}", number, 20, count)
-        with psycopg.connect(superuser_conninfo) as connection:
+        person = await Person.make(reader.superuser, f"user{number}", number, 20, count)
+        with psycopg.connect(reader.superuser) as connection:
             connection.execute(
                 "DELETE FROM memory_embeddings AS e USING memories AS m"
                 " WHERE m.memory_id = e.memory_id AND m.text_version <> e.text_version"
@@ -245,12 +243,12 @@ async def test_many_are_found_by_signs_first(
 
 
 async def test_outdated_vectors_of_many_are_left_to_the_database(
-    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are compared by signs there, and push others out."""
     monkeypatch.setattr(memory_candidates, "CODES_ABOVE", 25)
-    person = await Person.make(superuser_conninfo, "ana", 1, 20, 30)
-    with psycopg.connect(superuser_conninfo) as connection:
+    person = await Person.make(reader.superuser, "ana", 1, 20, 30)
+    with psycopg.connect(reader.superuser) as connection:
         connection.execute(
             "UPDATE memories SET text_version = text_version + 1, version = version + 1"
             " WHERE memory_id IN (SELECT e.memory_id FROM memory_embeddings AS e"
@@ -261,9 +259,9 @@ async def test_outdated_vectors_of_many_are_left_to_the_database(
     assert cached.can_answer(Filters(doubtful=False))
 
 
-async def test_cosines_are_the_databases_own(reader: Database, superuser_conninfo: str) -> None:
+async def test_cosines_are_the_databases_own(reader: Reader) -> None:
     """As near as numbers of this precision come, however many dimensions there are."""
-    person = await Person.make(superuser_conninfo, "ana", 3, 1_531, 80)
+    person = await Person.make(reader.superuser, "ana", 3, 1_531, 80)
     cached = await person.cached(reader)
     sought = ItemQuery(person.scope, NO_SCORES, person.vectors[0], "test-model", 80)
     ours = {each.key: each.cosine for each in cached.candidates(sought, Filters())}
@@ -274,13 +272,11 @@ async def test_cosines_are_the_databases_own(reader: Database, superuser_conninf
     )
 
 
-async def test_what_is_not_near_at_all_is_so_both_ways(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_what_is_not_near_at_all_is_so_both_ways(reader: Reader) -> None:
     """Vectors of spellings share few numbers: many a sum is 0, and many are equal."""
     embedder = OfflineEmbedder()
     facts = [Fact(f"{'tea oslo trips work'.split()[n % 4]} number {n}") for n in range(120)]
-    await remember(superuser_conninfo, "ana", facts, embedder=embedder)
+    await remember(reader.superuser, "ana", facts, embedder=embedder)
     model = (embedder.name, embedder.dimensions)
     cached = await Person(Scope(TENANT, "ana"), [], [], model).cached(reader)
     for question in ("tea", "where was it?", "tripping", "日本", "work in oslo"):
@@ -292,13 +288,11 @@ async def test_what_is_not_near_at_all_is_so_both_ways(
         assert {each.key: (each.cosine or 0.0) > 0 for each in ours} == near
 
 
-async def test_what_is_told_is_what_the_database_has(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_what_is_told_is_what_the_database_has(reader: Reader) -> None:
     """Whole, with every field, and with the use that was counted since it is held."""
-    person = await Person.make(superuser_conninfo, "ana", 5, 16, 40)
+    person = await Person.make(reader.superuser, "ana", 5, 16, 40)
     cached = await person.cached(reader)
-    with psycopg.connect(superuser_conninfo) as connection:
+    with psycopg.connect(reader.superuser) as connection:
         connection.execute(
             "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count,"
             " last_accessed_at) SELECT tenant_id, user_id, memory_id, 3, now() FROM memories"
@@ -312,13 +306,13 @@ async def test_what_is_told_is_what_the_database_has(
     assert {memory.access_count for memory in ours.values()} == {0, 3}
 
 
-async def test_the_top_list_is_the_databases_own(reader: Database, superuser_conninfo: str) -> None:
+async def test_the_top_list_is_the_databases_own(reader: Reader) -> None:
     """D1: whatever is fresh, equal, expired or was told, and however much is wanted."""
     chance = random.Random(9)
     compared = alone = 0
     for number, count in enumerate((0, 1, 7, 30, 90)):
-        person = await Person.make(superuser_conninfo, f"user{number}", number, 8, count)
-        with psycopg.connect(superuser_conninfo) as connection:
+        person = await Person.make(reader.superuser, f"user{number}", number, 8, count)
+        with psycopg.connect(reader.superuser) as connection:
             for memory_id in person.ids:
                 if chance.random() < 0.5:
                     connection.execute(
@@ -355,9 +349,9 @@ async def test_the_top_list_is_the_databases_own(reader: Database, superuser_con
     assert alone > 10
 
 
-async def test_it_ends_when_time_changes_it(reader: Database, superuser_conninfo: str) -> None:
+async def test_it_ends_when_time_changes_it(reader: Reader) -> None:
     """D1, B9: when something expires, or one of the newest is no longer of the last week."""
-    person = await Person.make(superuser_conninfo, "ana", 3, 8, 40)
+    person = await Person.make(reader.superuser, "ana", 3, 8, 40)
     cached = await person.cached(reader)
     current = [
         memory
@@ -382,8 +376,6 @@ async def test_it_ends_when_time_changes_it(reader: Database, superuser_conninfo
         Filters(sealed_ids=[]),
     ],
 )
-async def test_what_is_not_held_is_left_to_the_database(
-    reader: Database, superuser_conninfo: str, filters: Filters
-) -> None:
-    person = await Person.make(superuser_conninfo, "ana", 3, 8, 4)
+async def test_what_is_not_held_is_left_to_the_database(reader: Reader, filters: Filters) -> None:
+    person = await Person.make(reader.superuser, "ana", 3, 8, 4)
     assert not (await person.cached(reader)).can_answer(filters)

@@ -25,7 +25,7 @@ from hitherto_retrieval.storage.statement import Answered, Statement, ask
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Summary
 from hitherto_shared.text.bm25 import Scores
-from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.questions import Reader, answer
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import Outline, Turn, converse, sum_up
 from tests.integration.retrieval.test_cached_memories import Person, unit
@@ -151,14 +151,12 @@ def features(found: Sequence[Candidate]) -> list[Any]:
     ]
 
 
-async def test_the_same_is_found_of_random_people(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_the_same_is_found_of_random_people(reader: Reader) -> None:
     """Whatever is asked: times, filters, what was said around, and what was learnt from it."""
     rng, chance = np.random.default_rng(3), random.Random(3)
     compared = 0
     for number, count in enumerate((0, 2, 9, 40)):
-        person = await talker(superuser_conninfo, f"user{number}", number, count)
+        person = await talker(reader.superuser, f"user{number}", number, count)
         cached = await at_hand(reader, person)
         for _ in range(50):
             query, filters = random_query(chance, rng, person), random_filters(chance)
@@ -185,11 +183,9 @@ async def _asked(reader: Database, corpus: TextCorpus, query: ItemQuery) -> None
     await reader.run(read, timeout=120)
 
 
-async def test_what_is_told_is_what_the_database_has(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_what_is_told_is_what_the_database_has(reader: Reader) -> None:
     """Whole messages and summaries, and what a prompt must know of them."""
-    person = await talker(superuser_conninfo, "ana", 7, 40)
+    person = await talker(reader.superuser, "ana", 7, 40)
     cached, database = await at_hand(reader, person), UserReads(person.scope)
     said = [(conversation, number) for conversation in CONVERSATIONS for number in range(45)]
     about = [*CONVERSATIONS, "s1", "s7", "nobody"]
@@ -212,9 +208,9 @@ async def test_what_is_told_is_what_the_database_has(
 
 
 async def test_too_many_messages_are_left_to_the_database(
-    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    person = await talker(superuser_conninfo, "ana", 7, 12)
+    person = await talker(reader.superuser, "ana", 7, 12)
     monkeypatch.setattr("hitherto_retrieval.storage.loading.MOST_MESSAGES", 5)
     cached = await at_hand(reader, person)
     assert not is_cached(cached.whole("message", [("c1", 1)]))

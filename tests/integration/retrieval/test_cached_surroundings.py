@@ -13,11 +13,10 @@ from hitherto_retrieval.storage.loading import Loading
 from hitherto_retrieval.storage.snapshot import Snapshot
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
-from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.questions import ANA, Reader, answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember, summarise
 from tests.integration.retrieval.seed_passages import Paper, hand_over
 
-ANA = Scope(TENANT, "ana")
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 NAMES = ("Oslo", "oslo bank", "Éva", "Zoë", "東京", "Kite", "Ångström", "Maren", "An")
 
@@ -48,11 +47,9 @@ async def somebody(conninfo: str) -> None:
 
 
 @pytest.mark.parametrize("facts", ['{"personal": {"name": "Ana"}}', '{"personal": {"name": 7}}'])
-async def test_profile_and_preferences(
-    reader: Database, superuser_conninfo: str, facts: str
-) -> None:
-    await somebody(superuser_conninfo)
-    with psycopg.connect(superuser_conninfo) as connection:
+async def test_profile_and_preferences(reader: Reader, facts: str) -> None:
+    await somebody(reader.superuser)
+    with psycopg.connect(reader.superuser) as connection:
         connection.execute(
             "INSERT INTO profiles (tenant_id, user_id, summary, facts, version)"
             " VALUES (%s, 'ana', 'Likes tea', %s, 1)",
@@ -73,9 +70,9 @@ async def test_profile_and_preferences(
     assert around.statistics == await answer(reader, passages.statistics(ANA))
 
 
-async def test_entities_and_conversations(reader: Database, superuser_conninfo: str) -> None:
+async def test_entities_and_conversations(reader: Reader) -> None:
     """Whatever is named and however much is wanted; equals in the order of the collation."""
-    await somebody(superuser_conninfo)
+    await somebody(reader.superuser)
     around = await cached(reader)
     assert around is not None
     chance = random.Random(5)
@@ -93,17 +90,15 @@ async def test_entities_and_conversations(reader: Database, superuser_conninfo: 
             assert around.recent(first=first, limit=limit) == await answer(reader, asked)
 
 
-async def test_an_entity_that_only_a_document_mentions_ends_with_it(
-    reader: Database, superuser_conninfo: str
-) -> None:
-    await hand_over(superuser_conninfo, "ana", [Paper("files", ["A word"], mentions=["Lan"])])
+async def test_an_entity_that_only_a_document_mentions_ends_with_it(reader: Reader) -> None:
+    await hand_over(reader.superuser, "ana", [Paper("files", ["A word"], mentions=["Lan"])])
     now = datetime.now(UTC).replace(microsecond=0)
     for expires_at, until, known in (
         (None, None, ["Lan"]),
         (now + timedelta(hours=1), now + timedelta(hours=1), ["Lan"]),
         (now - timedelta(hours=1), None, []),
     ):
-        with psycopg.connect(superuser_conninfo) as connection:
+        with psycopg.connect(reader.superuser) as connection:
             connection.execute("UPDATE documents SET expires_at = %s", [expires_at])
         around = await cached(reader)
         assert around is not None
@@ -111,10 +106,8 @@ async def test_an_entity_that_only_a_document_mentions_ends_with_it(
         assert [each.name for each in around.known(named=[], limit=10)] == known
 
 
-async def test_too_much_is_not_held(
-    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await somebody(superuser_conninfo)
+async def test_too_much_is_not_held(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    await somebody(reader.superuser)
     monkeypatch.setattr(loading, "MOST_SUMMARIES", 29)
     assert await cached(reader) is None
     monkeypatch.setattr(loading, "MOST_SUMMARIES", 30)

@@ -18,22 +18,15 @@ from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.memory_candidates import among_all
-from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
+from tests.integration.retrieval.questions import ANA, Reader, answer, unit_vectors
 from tests.integration.retrieval.seed import TENANT, Fact, remember
+from tests.integration.retrieval.seed_passages import MODEL
 
-MODEL = ("test-model", 64)
 NOW = datetime.now(UTC)
-
-
-def unit_vectors(count: int, seed: int) -> list[Vector]:
-    numbers = np.random.default_rng(seed).standard_normal((count, 64))
-    # As the column keeps them, so that brute force ranks what is stored.
-    unit = numbers / np.linalg.norm(numbers, axis=1, keepdims=True)
-    return list(unit.astype(np.float16).astype(np.float32))
 
 
 async def found(
@@ -53,12 +46,8 @@ async def found(
     words = Scores.of(bm25 or {})
     looked_for = ItemQuery(scope, words, vector, MODEL[0], wanted, **sought)
     if quick:
-        look = among_all(looked_for, memories=cached)
-        await reader.run(lambda connection: ask(connection, look), timeout=120)
-        return look.answer.candidates
-    exact = filtered_candidates.find(looked_for, filters)
-    await reader.run(lambda connection: ask(connection, exact), timeout=120)
-    return exact.answer
+        return (await answer(reader, among_all(looked_for, memories=cached))).candidates
+    return await answer(reader, filtered_candidates.find(looked_for, filters))
 
 
 async def nearest(
@@ -84,13 +73,11 @@ def brute_force(
     return [ids[n] for n in order[:10]]
 
 
-async def test_repeats_on_one_connection_keep_full_recall(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_repeats_on_one_connection_keep_full_recall(reader: Reader) -> None:
     """Design §3, the plan_cache_mode trap: the plans of later executions find the same rows."""
     vectors = unit_vectors(250, 1)
     facts = [Fact(f"statement {n}", vector=vector) for n, vector in enumerate(vectors)]
-    ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    ids = await remember(reader.superuser, "ana", facts, model=MODEL)
     for query in unit_vectors(20, 2):
         expected = brute_force(ids, vectors, query, [True] * 250)
         for quick in (False, True):
@@ -99,20 +86,18 @@ async def test_repeats_on_one_connection_keep_full_recall(
             assert total == 200
 
 
-async def test_a_small_user_among_many_gets_every_match(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_a_small_user_among_many_gets_every_match(reader: Reader) -> None:
     """faults.md row 24: min(limit, existing) rows, whatever lies around them."""
     crowd = unit_vectors(500, 3)
     await remember(
-        superuser_conninfo, "crowd", [Fact("noise", vector=vector) for vector in crowd], model=MODEL
+        reader.superuser, "crowd", [Fact("noise", vector=vector) for vector in crowd], model=MODEL
     )
     vectors = unit_vectors(40, 4)
     facts = [
         Fact(f"statement {n}", type="goal" if n % 10 < 3 else "fact", vector=vector)
         for n, vector in enumerate(vectors)
     ]
-    ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    ids = await remember(reader.superuser, "ana", facts, model=MODEL)
     goals = [fact.type == "goal" for fact in facts]
     for query in unit_vectors(20, 5):
         got, total = await nearest(reader, "ana", query, Filters(types=["goal"]))
@@ -122,18 +107,16 @@ async def test_a_small_user_among_many_gets_every_match(
         assert len(everything) == 12
 
 
-async def test_without_a_vector_found_by_words_and_listed_last_without(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_without_a_vector_found_by_words_and_listed_last_without(reader: Reader) -> None:
     (query,) = unit_vectors(1, 6)
     opposite = Fact("the opposite", vector=-query, importance=0.0)
     pending = Fact("not embedded yet", importance=1.0)
-    ids = await remember(superuser_conninfo, "ana", [pending, opposite], model=MODEL)
+    ids = await remember(reader.superuser, "ana", [pending, opposite], model=MODEL)
     got, _ = await nearest(reader, "ana", query, Filters())
     assert got == [ids[1], ids[0]]
     # Only sixty are nearest; the words bring in one that all of them push out.
     crowd = [Fact("noise", vector=vector) for vector in unit_vectors(100, 7)]
-    late = await remember(superuser_conninfo, "minh", [*crowd, pending], model=MODEL)
+    late = await remember(reader.superuser, "minh", [*crowd, pending], model=MODEL)
     without, _ = await nearest(reader, "minh", query, Filters(), limit=200, wanted=60)
     assert late[-1] not in without
     candidates, _ = await nearest(
@@ -142,11 +125,9 @@ async def test_without_a_vector_found_by_words_and_listed_last_without(
     assert candidates == [*without, late[-1]]
 
 
-async def test_vectors_of_another_model_are_never_compared(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_vectors_of_another_model_are_never_compared(reader: Reader) -> None:
     (query,) = unit_vectors(1, 8)
-    await remember(superuser_conninfo, "ana", [Fact("x", vector=query)], model=("other", 64))
+    await remember(reader.superuser, "ana", [Fact("x", vector=query)], model=("other", 64))
     candidates = await found(reader, "ana", query, Filters())
     assert [candidate.cosine for candidate in candidates] == [None]
     assert await found(reader, "ana", query, Filters(), quick=True) == []
@@ -160,15 +141,13 @@ async def changed(conninfo: str, statement: LiteralString, *values: Any) -> None
 
 
 @pytest.mark.parametrize("quick", [True, False], ids=["all", "filtered"])
-async def test_the_vector_of_an_earlier_wording_has_no_cosine(
-    reader: Database, superuser_conninfo: str, quick: bool
-) -> None:
+async def test_the_vector_of_an_earlier_wording_has_no_cosine(reader: Reader, quick: bool) -> None:
     """The memory was reworded, and its new words have no vector yet: only words find it."""
     query, other = unit_vectors(2, 81)
     facts = [Fact("reworded", vector=query), Fact("as it was", vector=other)]
-    first, second = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    first, second = await remember(reader.superuser, "ana", facts, model=MODEL)
     await changed(
-        superuser_conninfo,
+        reader.superuser,
         "UPDATE memories SET text_version = text_version + 1 WHERE memory_id = %s",
         first,
     )
@@ -180,14 +159,14 @@ async def test_the_vector_of_an_earlier_wording_has_no_cosine(
 
 
 async def test_the_vector_of_an_earlier_wording_has_no_cosine_where_only_words_found_it(
-    reader: Database, superuser_conninfo: str
+    reader: Reader,
 ) -> None:
     """Its vector is looked up then, and is not of these words."""
     query, other = unit_vectors(2, 83)
     facts = [Fact("reworded", vector=-query), Fact("sound", vector=other), Fact("x", vector=query)]
-    first, second, third = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    first, second, third = await remember(reader.superuser, "ana", facts, model=MODEL)
     await changed(
-        superuser_conninfo,
+        reader.superuser,
         "UPDATE memories SET text_version = text_version + 1 WHERE memory_id = %s",
         first,
     )
@@ -202,19 +181,19 @@ async def test_the_vector_of_an_earlier_wording_has_no_cosine_where_only_words_f
 
 @pytest.mark.parametrize("quick", [True, False], ids=["all", "filtered"])
 async def test_source_words_of_another_model_are_never_compared(
-    reader: Database, superuser_conninfo: str, quick: bool
+    reader: Reader, quick: bool
 ) -> None:
     """A former model may have as many dimensions as the active one."""
     query, other = unit_vectors(2, 82)
     facts = [Fact("former", vector=other), Fact("present", vector=other)]
-    former, present = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    former, present = await remember(reader.superuser, "ana", facts, model=MODEL)
     await changed(
-        superuser_conninfo,
+        reader.superuser,
         "INSERT INTO embedding_models (model, dimensions, active) VALUES ('former', 64, false)",
     )
     for memory_id, model in ((former, "former"), (present, MODEL[0])):
         await changed(
-            superuser_conninfo,
+            reader.superuser,
             "INSERT INTO memory_source_embeddings"
             " (tenant_id, user_id, memory_id, model, dimensions, embedding)"
             " VALUES (%s, 'ana', %s, %s, 64, %s)",
@@ -290,32 +269,26 @@ def kinds() -> list[Fact]:
     ]
 
 
-async def test_each_filter_lets_through_what_it_names(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_each_filter_lets_through_what_it_names(reader: Reader) -> None:
     """D8, for searches and for lists; without any, what is no longer so is hidden."""
     facts = kinds()
-    ids = await remember(superuser_conninfo, "ana", facts)
+    ids = await remember(reader.superuser, "ana", facts)
     contents = dict(zip(ids, [fact.content for fact in facts], strict=True))
     for name, (filters, expected) in FILTERED.items():
         for _ in range(7):  # past the point where Postgres may change its plan
             got, total = await nearest(reader, "ana", None, filters, limit=200)
             assert {contents[memory_id] for memory_id in got} == expected, name
             assert total == len(expected), name
-        listed = memories.page(
-            Scope(TENANT, "ana"), filters, order_by="created_at", after=None, limit=200
-        )
-        await reader.run(lambda connection, listed=listed: ask(connection, listed), timeout=120)  # type: ignore[misc]
-        assert {contents[memory_id] for memory_id in listed.answer.ids} == expected, name
-        assert (listed.answer.following, listed.answer.total) == (None, len(expected)), name
+        page = memories.page(ANA, filters, order_by="created_at", after=None, limit=200)
+        listed = await answer(reader, page)
+        assert {contents[memory_id] for memory_id in listed.ids} == expected, name
+        assert (listed.following, listed.total) == (None, len(expected)), name
     got, _ = await nearest(reader, "ana", None, Filters(), limit=200)
     hidden = {fact.content for fact in facts} - {contents[memory_id] for memory_id in got}
     assert hidden == {"superseded", "forgotten", "contradicted", "expired"}
 
 
-async def test_above_a_thousand_memories_the_signs_find_the_nearest(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_above_a_thousand_memories_the_signs_find_the_nearest(reader: Reader) -> None:
     """Q2: recall of the two looks against brute force, on vectors that lie in clusters."""
     centres = np.random.default_rng(9).standard_normal((40, 64)).repeat(28, axis=0)
     noise = np.random.default_rng(10).standard_normal((1_120, 64))
@@ -323,7 +296,7 @@ async def test_above_a_thousand_memories_the_signs_find_the_nearest(
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     vectors = list(unit.astype(np.float16).astype(np.float32))
     facts = [Fact(f"statement {n}", vector=vector) for n, vector in enumerate(vectors)]
-    ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    ids = await remember(reader.superuser, "ana", facts, model=MODEL)
     kept = 0
     for n in range(50):
         query = vectors[n * 22] + 0.02 * noise[n]
@@ -337,7 +310,7 @@ async def test_above_a_thousand_memories_the_signs_find_the_nearest(
     assert kept >= 0.98 * 500
 
 
-async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: str) -> None:
+async def test_every_leg_brings_its_own(reader: Reader) -> None:
     """D3, D5, D7: by name, by time and by recency; each found with all features."""
     crowd = [
         Fact(f"noise {n}", vector=vector, valid_from=NOW - timedelta(days=300 + n))
@@ -357,11 +330,10 @@ async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: st
             expires_at=NOW - timedelta(days=1),
         ),
     ]
-    ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
-    named = people.user(Scope(TENANT, "ana"), named=["hoa"])
-    await reader.run(lambda connection: ask(connection, named), timeout=120)
+    ids = await remember(reader.superuser, "ana", facts, model=MODEL)
+    named = await answer(reader, people.user(ANA, named=["hoa"]))
     legs: dict[UUID, dict[str, Any]] = {
-        ids[100]: {"entity_ids": [entity.entity_id for entity in named.answer.entities]},
+        ids[100]: {"entity_ids": [entity.entity_id for entity in named.entities]},
         ids[101]: {"since": NOW - timedelta(days=40), "until": NOW - timedelta(days=20)},
         ids[102]: {"newest": 1},
     }
@@ -378,28 +350,24 @@ async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: st
             assert candidate.most_recent == ("newest" in sought)
 
 
-async def test_a_quick_look_says_when_others_were_pushed_out(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_a_quick_look_says_when_others_were_pushed_out(reader: Reader) -> None:
     """Q2: by memories that have expired, were forgotten, or changed their words."""
     (query,) = unit_vectors(1, 13)
     crowd = [Fact(f"noise {n}", vector=vector) for n, vector in enumerate(unit_vectors(60, 14))]
     gone = [Fact("gone", vector=query, expires_at=NOW - timedelta(days=1)) for _ in range(30)]
     hidden = [Fact("hidden", vector=-query, status="forgotten") for _ in range(250)]
-    scope = Scope(TENANT, "ana")
+    scope = ANA
 
     async def whole(bm25: dict[int, float]) -> bool:
         sought = ItemQuery(scope, Scores.of(bm25), query, MODEL[0], 20)
-        look = among_all(sought, memories=200)
-        await reader.run(lambda connection: ask(connection, look), timeout=120)
-        return look.answer.whole
+        return (await answer(reader, among_all(sought, memories=200))).whole
 
-    await remember(superuser_conninfo, "ana", [*crowd, *hidden], model=MODEL)
+    await remember(reader.superuser, "ana", [*crowd, *hidden], model=MODEL)
     assert await whole(dict.fromkeys(range(1, 61), 1.0))
     # Everything that has a word is looked at: that most of it is forgotten loses nothing.
     assert await whole(dict.fromkeys(range(56, 200), 1.0))
     # There is more than is looked at, and what is looked at is mostly forgotten.
     assert not await whole({n: float(n) for n in range(56, 311)})
-    await remember(superuser_conninfo, "minh", [*crowd, *gone], model=MODEL)
+    await remember(reader.superuser, "minh", [*crowd, *gone], model=MODEL)
     scope = Scope(TENANT, "minh")
     assert not await whole({})

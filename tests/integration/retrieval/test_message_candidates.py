@@ -15,6 +15,7 @@ from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
 from tests.integration.retrieval.questions import (
+    Reader,
     keys,
     nearest,
     unit_vectors,
@@ -42,13 +43,11 @@ def talk(vectors: list[Vector], *, each: int = 50) -> dict[str, list[Turn]]:
     }
 
 
-async def test_repeats_on_one_connection_keep_full_recall(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_repeats_on_one_connection_keep_full_recall(reader: Reader) -> None:
     """Design §3, the plan_cache_mode trap, and faults.md row 24: recall is 1.000 every time."""
-    await converse(superuser_conninfo, "crowd", talk(unit_vectors(200, 3)))
+    await converse(reader.superuser, "crowd", talk(unit_vectors(200, 3)))
     vectors = unit_vectors(500, 1)
-    said = await converse(superuser_conninfo, "ana", talk(vectors))
+    said = await converse(reader.superuser, "ana", talk(vectors))
     even = PassageFilters(conversation_id="c7")
     for question in unit_vectors(20, 2):
         found = await find(reader, vector=question, wanted=60)
@@ -57,14 +56,14 @@ async def test_repeats_on_one_connection_keep_full_recall(
         assert keys(filtered) == nearest(said, vectors, question, 10, lambda n: said[n][0] == "c7")
 
 
-async def test_both_legs_give_all_features(reader: Database, superuser_conninfo: str) -> None:
+async def test_both_legs_give_all_features(reader: Reader) -> None:
     vectors = unit_vectors(100, 4)
     turns = [Turn("nothing", vector=vector) for vector in vectors]
     question = vectors[0]
     far = min(range(100), key=lambda n: float(vectors[n] @ question))
     turns[far] = Turn("the swan", "assistant", "Minh", NOW, vector=vectors[far])
     turns[0] = Turn("a swan lake", vector=vectors[0])
-    await converse(superuser_conninfo, "ana", {"c": turns})
+    await converse(reader.superuser, "ana", {"c": turns})
     scores = await words(reader, "ana", "messages", "swan")
     assert set(scores) == {1, far + 1}
     for filters in (PassageFilters(), PassageFilters(conversation_id="c")):
@@ -98,12 +97,10 @@ async def test_both_legs_give_all_features(reader: Database, superuser_conninfo:
     assert {candidate.words for candidate in with_low} == {""}
 
 
-async def test_a_message_without_a_vector_comes_by_its_words(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_a_message_without_a_vector_comes_by_its_words(reader: Reader) -> None:
     """An embedding model that is down leaves the words: faults.md, degraded reads."""
     near, other = unit_vectors(2, 5)
-    await converse(superuser_conninfo, "ana", {"c": [Turn("ok"), Turn("the heron", vector=other)]})
+    await converse(reader.superuser, "ana", {"c": [Turn("ok"), Turn("the heron", vector=other)]})
     heron = await words(reader, "ana", "messages", "heron")
     ok = await words(reader, "ana", "messages", "ok")
     for filters in (PassageFilters(), PassageFilters(conversation_id="c")):
@@ -120,24 +117,20 @@ async def test_a_message_without_a_vector_comes_by_its_words(
         assert await find(reader, filters=filters) == []
 
 
-async def test_what_system_and_tools_say_is_never_found(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_what_system_and_tools_say_is_never_found(reader: Reader) -> None:
     question, *rest = unit_vectors(5, 6)
     roles = ("system", "tool", "user", "assistant")
     turns = [Turn("x", role, vector=vector) for role, vector in zip(roles, rest, strict=True)]
-    await converse(superuser_conninfo, "ana", {"c": turns})
+    await converse(reader.superuser, "ana", {"c": turns})
     for filters in (PassageFilters(), PassageFilters(created_before=NOW + timedelta(days=1))):
         found = await find(reader, filters=filters, vector=question)
         assert {candidate.role for candidate in found} == {"user", "assistant"}
 
 
-async def test_vectors_of_another_model_are_never_compared(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_vectors_of_another_model_are_never_compared(reader: Reader) -> None:
     (question,) = unit_vectors(1, 7)
     await converse(
-        superuser_conninfo, "ana", {"c": [Turn("x", vector=question)]}, model=("other", 64)
+        reader.superuser, "ana", {"c": [Turn("x", vector=question)]}, model=("other", 64)
     )
     assert await find(reader, vector=question) == []
     (found,) = await find(reader, vector=question, bm25={1: 1.0})
@@ -172,10 +165,10 @@ FILTERED: dict[str, tuple[PassageFilters, set[Key]]] = {
 }
 
 
-async def test_filters_return_all_that_pass(reader: Database, superuser_conninfo: str) -> None:
+async def test_filters_return_all_that_pass(reader: Reader) -> None:
     """D8: whatever leg brings them in, and on one connection again and again."""
     fact = Fact("Kim is a project", entities=["Dự án Kim"], conversation_id="kim")
-    await remember(superuser_conninfo, "ana", [fact, Fact("elsewhere", conversation_id="lan")])
+    await remember(reader.superuser, "ana", [fact, Fact("elsewhere", conversation_id="lan")])
     question, *rest = unit_vectors(53, 9)
     noise = [Turn("noise", said_at=NOW - timedelta(days=2000), vector=v) for v in rest[3:]]
     mine = _filtered()
@@ -187,8 +180,8 @@ async def test_filters_return_all_that_pass(reader: Database, superuser_conninfo
         ]
         for name, turns in mine.items()
     }
-    await converse(superuser_conninfo, "ana", with_vectors)
-    await converse(superuser_conninfo, "noisy", {"lan": noise, "kim": noise})
+    await converse(reader.superuser, "ana", with_vectors)
+    await converse(reader.superuser, "noisy", {"lan": noise, "kim": noise})
     for name, (filters, expected) in FILTERED.items():
         for _ in range(7):
             by_vector = await find(reader, filters=filters, vector=question)
@@ -197,16 +190,14 @@ async def test_filters_return_all_that_pass(reader: Database, superuser_conninfo
             assert keys(by_words) == expected, name
 
 
-async def test_filters_reach_behind_the_best_words(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_filters_reach_behind_the_best_words(reader: Reader) -> None:
     """The best words of all belong elsewhere: those of the conversation are found all the same."""
     turns = {"loud": [Turn("swan swan")] * 40, "quiet": [Turn("a swan on a lake far away")] * 3}
     turns = {
         name: [Turn(t.content, message_id=f"{name}{n}") for n, t in enumerate(said)]
         for name, said in turns.items()
     }
-    await converse(superuser_conninfo, "ana", turns)
+    await converse(reader.superuser, "ana", turns)
     scores = await words(reader, "ana", "messages", "swan")
     found = await find(
         reader, filters=PassageFilters(conversation_id="quiet"), bm25=scores, wanted=5
@@ -215,12 +206,10 @@ async def test_filters_reach_behind_the_best_words(
     assert len(await find(reader, bm25=scores, wanted=5)) == 5
 
 
-async def test_equal_vectors_bring_in_the_same_ones_each_time(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_equal_vectors_bring_in_the_same_ones_each_time(reader: Reader) -> None:
     (same,) = unit_vectors(1, 10)
     turns = [Turn("ok", vector=same) for _ in range(30)]
-    await converse(superuser_conninfo, "ana", {"c": turns})
+    await converse(reader.superuser, "ana", {"c": turns})
     for filters in (PassageFilters(), PassageFilters(conversation_id="c")):
         found = await find(reader, filters=filters, vector=same, wanted=5)
         assert keys(found) == {("c", n) for n in range(26, 31)}

@@ -14,16 +14,13 @@ from hitherto_retrieval.storage import chunk_candidates, chunks, message_candida
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.database.fragments import expanded
-from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.models import Scope
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval import seed_passages
-from tests.integration.retrieval.questions import answer, unit_vectors
-from tests.integration.retrieval.seed import TENANT
+from tests.integration.retrieval.questions import ANA, Reader, answer, unit_vectors
 from tests.integration.retrieval.seed_passages import MODEL, Paper, Turn, converse, hand_over
 
 NOW = datetime.now(UTC)
-ANA = Scope(TENANT, "ana")
 
 
 def _papers() -> list[Paper]:
@@ -53,14 +50,12 @@ BALANCED: list[tuple[PassageFilters, list[str]]] = [
 ]
 
 
-async def test_documents_are_balanced_over_sources(
-    reader: Database, superuser_conninfo: str
-) -> None:
-    stored, _ = await hand_over(superuser_conninfo, "ana", _papers())
+async def test_documents_are_balanced_over_sources(reader: Reader) -> None:
+    stored, _ = await hand_over(reader.superuser, "ana", _papers())
     later = NOW + timedelta(days=1)
     theirs = [Paper(source, ["x"], "theirs", made_at=later) for source in ("gmail", "jira")]
-    await hand_over(superuser_conninfo, "minh", theirs)
-    await hand_over(superuser_conninfo, "ana", theirs, tenant="another")
+    await hand_over(reader.superuser, "minh", theirs)
+    await hand_over(reader.superuser, "ana", theirs, tenant="another")
     for filters, expected in BALANCED * 12:
         found = await answer(
             reader, chunk_candidates.SEARCH.newest(ItemQuery(ANA), filters, limit=2)
@@ -78,15 +73,13 @@ async def test_documents_are_balanced_over_sources(
         assert len(found) == len(expected)
 
 
-async def test_a_document_without_chunks_takes_no_place(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_a_document_without_chunks_takes_no_place(reader: Reader) -> None:
     question, vector = unit_vectors(2, 41)
     papers = [
         Paper("gmail", [], "not read yet", made_at=NOW),
         Paper("gmail", ["x"], made_at=NOW - timedelta(days=1), mentions=["Lan"], vectors=[vector]),
     ]
-    stored, entities = await hand_over(superuser_conninfo, "ana", papers)
+    stored, entities = await hand_over(reader.superuser, "ana", papers)
     (found,) = await answer(
         reader,
         chunk_candidates.SEARCH.newest(
@@ -107,7 +100,7 @@ async def test_a_document_without_chunks_takes_no_place(
     assert found.text_rank > 0
 
 
-async def test_the_users_last_messages(reader: Database, superuser_conninfo: str) -> None:
+async def test_the_users_last_messages(reader: Reader) -> None:
     said = {
         name: [
             Turn(f"{name} {age}", role, said_at=NOW - timedelta(days=age))
@@ -115,9 +108,9 @@ async def test_the_users_last_messages(reader: Database, superuser_conninfo: str
         ]
         for name, shift in (("a", 0), ("b", 1))
     }
-    await converse(superuser_conninfo, "ana", said)
-    await converse(superuser_conninfo, "minh", {"a": [Turn("theirs", said_at=NOW)]})
-    await converse(superuser_conninfo, "ana", {"a": [Turn("x", said_at=NOW)]}, tenant="another")
+    await converse(reader.superuser, "ana", said)
+    await converse(reader.superuser, "minh", {"a": [Turn("theirs", said_at=NOW)]})
+    await converse(reader.superuser, "ana", {"a": [Turn("x", said_at=NOW)]}, tenant="another")
 
     async def last(filters: PassageFilters, limit: int) -> list[str]:
         found = await answer(
@@ -141,10 +134,10 @@ def _rankings(node: Mapping[str, Any]) -> list[int]:
 
 
 async def test_row_23_documents_are_ranked_once_on_a_database_without_statistics(
-    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seed_passages, "GROWN", sys.maxsize)
-    await hand_over(superuser_conninfo, "ana", _papers())
+    await hand_over(reader.superuser, "ana", _papers())
     statement = chunk_candidates.SEARCH.newest(ItemQuery(ANA), PassageFilters(), limit=2)
 
     async def planned(connection: Connection) -> list[Any]:

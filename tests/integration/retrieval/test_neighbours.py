@@ -18,18 +18,13 @@ from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
-from tests.integration.retrieval.questions import answer, keys, unit_vectors
-from tests.integration.retrieval.seed import TENANT, Fact, remember
+from tests.integration.retrieval.questions import ANA, Reader, answer, keys, unit_vectors
+from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_passages import MODEL, Turn, converse
 
-ANA = Scope(TENANT, "ana")
 
-
-async def test_neighbours_stand_once_with_all_features(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_neighbours_stand_once_with_all_features(reader: Reader) -> None:
     question, *vectors = unit_vectors(9, 31)
     turns = [
         Turn(f"number {n}", name="MB"[n % 2], vector=vector)
@@ -37,9 +32,9 @@ async def test_neighbours_stand_once_with_all_features(
     ]
     turns[3] = Turn("output", "tool", vector=vectors[3])
     turns[4] = Turn("no vector", "assistant", "Minh")
-    await converse(superuser_conninfo, "ana", {"c": turns, "d": turns[:2]})
-    await converse(superuser_conninfo, "minh", {"c": [Turn("theirs")]})
-    await converse(superuser_conninfo, "ana", {"e": turns[:2]}, tenant="another")
+    await converse(reader.superuser, "ana", {"c": turns, "d": turns[:2]})
+    await converse(reader.superuser, "minh", {"c": [Turn("theirs")]})
+    await converse(reader.superuser, "ana", {"e": turns[:2]}, tenant="another")
 
     async def around(given: list[MessageKey], turns: int) -> dict[object, float | None]:
         found = await answer(
@@ -70,20 +65,20 @@ async def test_neighbours_stand_once_with_all_features(
     assert (without.cosine, without.words) == (None, "")
 
 
-async def test_sources_of_memories(reader: Database, superuser_conninfo: str) -> None:
+async def test_sources_of_memories(reader: Reader) -> None:
     facts = [
         Fact("both", conversation_id="c", also_said_in=["d"]),
         Fact("one", conversation_id="d"),
         Fact("no source"),
         Fact("words that are gone", conversation_id="gone"),
     ]
-    ids = await remember(superuser_conninfo, "ana", facts)
-    (theirs,) = await remember(superuser_conninfo, "minh", [Fact("x", conversation_id="c")])
+    ids = await remember(reader.superuser, "ana", facts)
+    (theirs,) = await remember(reader.superuser, "minh", [Fact("x", conversation_id="c")])
     said = {
         name: [Turn("first", message_id="m0"), Turn("second", message_id="m1")] for name in "cd"
     }
-    await converse(superuser_conninfo, "ana", said)
-    await converse(superuser_conninfo, "minh", said)
+    await converse(reader.superuser, "ana", said)
+    await converse(reader.superuser, "minh", said)
     for _ in range(12):
         found = await answer(
             reader, neighbours.sources_of(ANA, [ids[3], theirs, ids[1], ids[0], ids[2], uuid7()])
@@ -92,9 +87,7 @@ async def test_sources_of_memories(reader: Database, superuser_conninfo: str) ->
     assert await answer(reader, neighbours.sources_of(ANA, [])) == {}
 
 
-async def test_the_best_current_fact_about_each_message(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_the_best_current_fact_about_each_message(reader: Reader) -> None:
     question, near, far = unit_vectors(3, 32)
     best, second = sorted((near, far), key=lambda v: float(v @ question), reverse=True)
     past = datetime.now(UTC) - timedelta(days=1)
@@ -107,16 +100,16 @@ async def test_the_best_current_fact_about_each_message(
         Fact("no vector", conversation_id="e"),
         Fact("elsewhere", conversation_id="f", vector=question),
     ]
-    await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    await remember(reader.superuser, "ana", facts, model=MODEL)
     await remember(
-        superuser_conninfo,
+        reader.superuser,
         "minh",
         [Fact("x", conversation_id=name, vector=question) for name in "cde"],
         model=MODEL,
     )
     said = {name: [Turn("x", message_id="m1"), Turn("x", message_id="m2")] for name in "cdef"}
-    await converse(superuser_conninfo, "ana", said)
-    await converse(superuser_conninfo, "minh", said)
+    await converse(reader.superuser, "ana", said)
+    await converse(reader.superuser, "minh", said)
     asked = [(name, number) for name in "ecdd" for number in (2, 1)]
     for _ in range(12):
         found = await answer(
@@ -144,11 +137,9 @@ async def around(
     return {candidate.key for candidate in await answer(reader, statement)}
 
 
-async def test_consecutive_messages_of_a_speaker_are_one_turn(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_consecutive_messages_of_a_speaker_are_one_turn(reader: Reader) -> None:
     said = [Turn("x", role, name) for role, name in _said("a A A A b b b a b b A")]
-    await converse(superuser_conninfo, "ana", {"c": said, "notes": [Turn("x")] * 9})
+    await converse(reader.superuser, "ana", {"c": said, "notes": [Turn("x")] * 9})
     everything = {("c", number) for number in range(1, 12)}
     # The turns are 1, 2 to 4, 5 to 7, 8, 9 and 10, 11.
     assert await around(reader, ("c", 3), turns=0) == {("c", 2), ("c", 4)}
@@ -167,9 +158,7 @@ async def test_consecutive_messages_of_a_speaker_are_one_turn(
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_the_database_and_the_ranking_count_alike(
-    reader: Database, superuser_conninfo: str, seed: int
-) -> None:
+async def test_the_database_and_the_ranking_count_alike(reader: Reader, seed: int) -> None:
     chance = Random(seed)
     names = [f"{seed}-{n}" for n in range(4)]
     said = {
@@ -179,7 +168,7 @@ async def test_the_database_and_the_ranking_count_alike(
         ]
         for name in names
     }
-    await converse(superuser_conninfo, "ana", said)
+    await converse(reader.superuser, "ana", said)
     query = ItemQuery(ANA, Scores.of(dict.fromkeys(range(1, 200), 1.0)), wanted=200)
     found = await answer(reader, message_candidates.SEARCH.find(query, PassageFilters()))
     speakers = {name: of for name, of in speakers_of(found).items() if name in names}
@@ -222,17 +211,17 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("named", STATEMENTS)
 async def test_messages_around_are_read_and_not_the_conversation(
-    reader: Database, superuser_conninfo: str, named: str
+    reader: Reader, named: str
 ) -> None:
     """Counted are the rows that each step looked at, with those that it dropped."""
     said = [Turn("hello", role=("user", "assistant")[number % 2]) for number in range(LONG)]
     facts = [Fact("x", conversation_id="long") for _ in range(LONG // 2)]
-    await remember(superuser_conninfo, "ana", facts)
-    await remember(superuser_conninfo, "minh", [Fact("x", conversation_id=name) for name in SHORT])
-    await converse(superuser_conninfo, "ana", {"long": said})
-    await converse(superuser_conninfo, "minh", SHORT)
+    await remember(reader.superuser, "ana", facts)
+    await remember(reader.superuser, "minh", [Fact("x", conversation_id=name) for name in SHORT])
+    await converse(reader.superuser, "ana", {"long": said})
+    await converse(reader.superuser, "minh", SHORT)
     async with await psycopg.AsyncConnection.connect(
-        superuser_conninfo, autocommit=True
+        reader.superuser, autocommit=True
     ) as connection:
         await connection.execute(
             "UPDATE memory_sources AS s SET message_id = 'm' || 2 * m.lexical_no FROM memories AS m"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from hitherto_retrieval.storage import passages
-from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics
-from tests.integration.retrieval.questions import answer, words
+from tests.integration.retrieval.questions import ANA, Reader, answer, words
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import (
     Outline,
@@ -17,15 +16,13 @@ from tests.integration.retrieval.seed_passages import (
     sum_up,
 )
 
-ANA = Scope(TENANT, "ana")
 
-
-async def test_each_corpus_has_its_own_words(reader: Database, superuser_conninfo: str) -> None:
-    await converse(superuser_conninfo, "ana", {"c": [Turn("swan"), Turn("swan swan lake")]})
-    await sum_up(superuser_conninfo, "ana", [Outline("c", "about swans", title="Heron")])
-    await hand_over(superuser_conninfo, "ana", [Paper("gmail", ["a swan"], title="Birds")])
-    await converse(superuser_conninfo, "minh", {"c": [Turn("swan")]})
-    await converse(superuser_conninfo, "ana", {"c": [Turn("swan")]}, tenant="another")
+async def test_each_corpus_has_its_own_words(reader: Reader) -> None:
+    await converse(reader.superuser, "ana", {"c": [Turn("swan"), Turn("swan swan lake")]})
+    await sum_up(reader.superuser, "ana", [Outline("c", "about swans", title="Heron")])
+    await hand_over(reader.superuser, "ana", [Paper("gmail", ["a swan"], title="Birds")])
+    await converse(reader.superuser, "minh", {"c": [Turn("swan")]})
+    await converse(reader.superuser, "ana", {"c": [Turn("swan")]}, tenant="another")
 
     found = await answer(reader, passages.postings(ANA, ["messages", "documents"], ["swan"]))
     assert {
@@ -44,10 +41,8 @@ async def test_each_corpus_has_its_own_words(reader: Database, superuser_conninf
     assert await answer(reader, passages.statistics(Scope(TENANT, "nobody"))) == {}
 
 
-async def test_segments_of_a_frequent_word_all_count(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_segments_of_a_frequent_word_all_count(reader: Reader) -> None:
     turns = [Turn(f"swan {n}") for n in range(600)]
-    await converse(superuser_conninfo, "ana", {"c": turns})
+    await converse(reader.superuser, "ana", {"c": turns})
     scores = await words(reader, "ana", "messages", "swan")
     assert set(scores) == set(range(1, 601))

@@ -17,8 +17,8 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_shared.database.pool import Database
 from hitherto_shared.text.bm25 import Statistics
-from tests.integration.retrieval.moments import ANA, MODEL, NOW, day, listed, said, searched
-from tests.integration.retrieval.questions import answer, unit_vectors
+from tests.integration.retrieval.moments import MODEL, NOW, day, listed, said, searched
+from tests.integration.retrieval.questions import ANA, Reader, answer, unit_vectors
 from tests.integration.retrieval.seed import Fact, summarise
 from tests.integration.retrieval.versions import Story
 
@@ -156,11 +156,9 @@ async def test_supersedes_names_only_what_was_known_to_be_replaced(
         assert found.supersedes == named, number
 
 
-async def test_other_peoples_past_stays_theirs(
-    reader: Database, story: Story, superuser_conninfo: str
-) -> None:
+async def test_other_peoples_past_stays_theirs(reader: Reader, story: Story) -> None:
     (mine,) = await story.learn(Fact("mine", created_at=day(10)))
-    ben = Story(superuser_conninfo, "ben")
+    ben = Story(reader.superuser, "ben")
     (his,) = await ben.learn(Fact("his", created_at=day(10)))
     ben.change(his, day(50), content="his new words")
     for moment in (Moment(known_at=day(20)), Moment(as_of=day(20))):
@@ -346,11 +344,11 @@ async def test_every_leg_looks_at_the_moment(reader: Database, story: Story) -> 
 
 
 async def test_summaries_that_were_written_or_talk_that_went_on_later_are_left_out(
-    reader: Database, story: Story, superuser_conninfo: str
+    reader: Reader, story: Story
 ) -> None:
     await story.learn(Fact("any", created_at=day(1)))
     for name, said_at, written_at in (("a", 10, 100), ("b", 20, 200), ("c", 30, 300)):
-        await summarise(superuser_conninfo, "ana", name, f"about {name}", said_at=day(said_at))
+        await summarise(reader.superuser, "ana", name, f"about {name}", said_at=day(said_at))
         story.write(
             "UPDATE conversation_summaries SET updated_at = %(at)s"
             " WHERE conversation_id = %(name)s",

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from hitherto_retrieval.storage import chunks, previous_items
-from hitherto_shared.database.pool import Database
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Scope
-from tests.integration.retrieval.questions import answer
-from tests.integration.retrieval.seed import TENANT, Fact, remember
+from tests.integration.retrieval.questions import ANA, Reader, answer
+from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_passages import (
     Outline,
     Paper,
@@ -20,10 +18,8 @@ from tests.integration.retrieval.seed_passages import (
     sum_up,
 )
 
-ANA = Scope(TENANT, "ana")
 
-
-async def test_the_items_of_the_last_answer(reader: Database, superuser_conninfo: str) -> None:
+async def test_the_items_of_the_last_answer(reader: Reader) -> None:
     items: list[dict[str, object]] = [
         {"id": "b", "relevance": 0.25},
         {"id": "a"},
@@ -35,8 +31,8 @@ async def test_the_items_of_the_last_answer(reader: Database, superuser_conninfo
         Turn("and the second one?", context_items=[{"id": "a user's", "relevance": 1}]),
     ]
     silent = [*turns, Turn("It is B.", "assistant")]
-    await converse(superuser_conninfo, "ana", {"c": turns, "silent": silent, "none": turns[2:]})
-    await converse(superuser_conninfo, "minh", {"theirs": turns})
+    await converse(reader.superuser, "ana", {"c": turns, "silent": silent, "none": turns[2:]})
+    await converse(reader.superuser, "minh", {"theirs": turns})
 
     async def last(conversation_id: str) -> Sequence[tuple[str, float]]:
         asked = previous_items.context_items_of_last_answer(ANA, conversation_id)
@@ -50,21 +46,21 @@ async def test_the_items_of_the_last_answer(reader: Database, superuser_conninfo
     assert await last("theirs") == []
 
 
-async def test_ids_of_every_kind_are_known_again(reader: Database, superuser_conninfo: str) -> None:
+async def test_ids_of_every_kind_are_known_again(reader: Reader) -> None:
     facts = [
         Fact("current"),
         Fact("forgotten", status="forgotten"),
         Fact("replaced", status="superseded"),
         Fact("expired", expires_at=datetime.now(UTC) - timedelta(days=1)),
     ]
-    ids = await remember(superuser_conninfo, "ana", facts)
-    (theirs,) = await remember(superuser_conninfo, "minh", [Fact("x")])
-    stored, _ = await hand_over(superuser_conninfo, "ana", [Paper("gmail", ["one", "two"])])
-    other, _ = await hand_over(superuser_conninfo, "minh", [Paper("gmail", ["x"])])
+    ids = await remember(reader.superuser, "ana", facts)
+    (theirs,) = await remember(reader.superuser, "minh", [Fact("x")])
+    stored, _ = await hand_over(reader.superuser, "ana", [Paper("gmail", ["one", "two"])])
+    other, _ = await hand_over(reader.superuser, "minh", [Paper("gmail", ["x"])])
     (chunk,) = await answer(reader, chunks.by_ids(ANA, [stored[0][1]]))
     now = datetime.now(UTC)
     await converse(
-        superuser_conninfo,
+        reader.superuser,
         "ana",
         {
             "here": [Turn("x", message_id="twice", said_at=now - timedelta(days=9))],
@@ -72,10 +68,10 @@ async def test_ids_of_every_kind_are_known_again(reader: Database, superuser_con
             "tool": [Turn("x", "tool", message_id="output")],
         },
     )
-    await converse(superuser_conninfo, "minh", {"c": [Turn("x", message_id="their message")]})
+    await converse(reader.superuser, "minh", {"c": [Turn("x", message_id="their message")]})
     uuid_named = str(uuid7())
-    await sum_up(superuser_conninfo, "ana", [Outline("here", "x"), Outline(uuid_named, "x")])
-    await sum_up(superuser_conninfo, "minh", [Outline("theirs", "x")])
+    await sum_up(reader.superuser, "ana", [Outline("here", "x"), Outline(uuid_named, "x")])
+    await sum_up(reader.superuser, "minh", [Outline("theirs", "x")])
 
     expected = {
         str(stored[0][1]): ("document", stored[0][1]),

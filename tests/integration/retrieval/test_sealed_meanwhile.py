@@ -20,14 +20,13 @@ from hitherto_retrieval.search.search import Search, SearchRun
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.statement import ask
-from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from hitherto_shared.models import Memory
-from tests.integration.retrieval.moments import ANA
+from tests.integration.retrieval.questions import ANA, Reader
 from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_sealed import hide
 
@@ -40,10 +39,10 @@ SECRET = Fact(
 @pytest.mark.parametrize("query", ["", "in March 2026"])
 @pytest.mark.parametrize("key_is_there", [True, False])
 async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
-    reader: Database, superuser_conninfo: str, tmp_path: Path, query: str, key_is_there: bool
+    reader: Reader, tmp_path: Path, query: str, key_is_there: bool
 ) -> None:
     keys = UserKeys(LocalWrapper(b"e" * 32), KeyStore(tmp_path), os.urandom(32))
-    await remember(superuser_conninfo, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
+    await remember(reader.superuser, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
     queries = QueryEmbedders(
         Embedders(OfflineEmbedder(), build=None), cache_size=10, call_seconds=10
     )
@@ -59,7 +58,7 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
         await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
         assert not searching.user.may_be_sealed
         key = await keys.make(ANA.tenant_id, ANA.user_id)
-        await hide(superuser_conninfo, key, [SECRET], embedder=OfflineEmbedder())
+        await hide(reader.superuser, key, [SECRET], embedder=OfflineEmbedder())
         if not key_is_there:
             await keys.erase(ANA.tenant_id, ANA.user_id)
         found = await searching.finish(reader, legs)
@@ -71,10 +70,8 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
     assert leg.state == ("ran" if key_is_there else "failed")
 
 
-async def test_h3_who_encrypts_nothing_asks_for_no_key(
-    reader: Database, superuser_conninfo: str, tmp_path: Path
-) -> None:
-    await remember(superuser_conninfo, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
+async def test_h3_who_encrypts_nothing_asks_for_no_key(reader: Reader, tmp_path: Path) -> None:
+    await remember(reader.superuser, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
     queries = QueryEmbedders(
         Embedders(OfflineEmbedder(), build=None), cache_size=10, call_seconds=10
     )

@@ -23,11 +23,10 @@ from hitherto_shared.errors import Unavailable
 from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics
-from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.questions import ANA, Reader, answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 MEBIBYTE = 1 << 20
-ANA = Scope(TENANT, "ana")
 
 
 class OutOfReach:
@@ -66,12 +65,12 @@ def change(conninfo: str, statement: str) -> None:
         connection.execute(statement)
 
 
-async def test_who_comes_back_unchanged_is_held(reader: Database, superuser_conninfo: str) -> None:
+async def test_who_comes_back_unchanged_is_held(reader: Reader) -> None:
     """The first read notes the revision, the second has it loaded, the third is answered.
 
     After a change, it begins anew.
     """
-    await people_with_memories(superuser_conninfo, "ana")
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(reader, MEBIBYTE)
     assert [(await read(reader, snapshots, "ana"))[0] for _ in range(4)] == [
         False,
@@ -81,31 +80,29 @@ async def test_who_comes_back_unchanged_is_held(reader: Database, superuser_conn
     ]
     assert ANA in snapshots
     assert 0 < snapshots.bytes <= MEBIBYTE
-    change(superuser_conninfo, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ana'")
+    change(reader.superuser, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ana'")
     assert await read(reader, snapshots, *["ana"] * 3) == [False, False, True]
     await snapshots.stop()
     assert (len(snapshots), snapshots.bytes) == (0, 0)
 
 
-async def test_who_is_written_to_between_reads_is_never_loaded(
-    reader: Database, superuser_conninfo: str
-) -> None:
-    await people_with_memories(superuser_conninfo, "ana")
+async def test_who_is_written_to_between_reads_is_never_loaded(reader: Reader) -> None:
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(reader, MEBIBYTE)
     for number in range(5):
-        change(superuser_conninfo, f"UPDATE memories SET importance = 0.{number + 1}")
+        change(reader.superuser, f"UPDATE memories SET importance = 0.{number + 1}")
         assert await read(reader, snapshots, "ana") == [False]
     assert len(snapshots) == 0
 
 
 async def test_the_bound_is_kept_by_those_used_last(
-    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What does not fit by itself is not held at all, and pushes nobody out."""
     monkeypatch.setattr("hitherto_retrieval.snapshots.IDLE_SECONDS", 0.0)
     monkeypatch.setattr("hitherto_retrieval.snapshots.REPLACING_SECONDS", 0.0)
     names = ("ana", "ben", "cam")
-    await people_with_memories(superuser_conninfo, *names)
+    await people_with_memories(reader.superuser, *names)
     measured = Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, measured, "ana")
     one = measured.bytes
@@ -116,7 +113,7 @@ async def test_the_bound_is_kept_by_those_used_last(
     cached = [Scope(TENANT, name) in snapshots for name in names]
     assert cached == [True, False, True]
     assert snapshots.bytes == 2 * one
-    await people_with_memories(superuser_conninfo, "dee", count=200)
+    await people_with_memories(reader.superuser, "dee", count=200)
     large = Snapshots(reader, 64 * MEBIBYTE, after=0)
     await read(reader, large, "dee")
     assert large.bytes > 2 * one + one // 2
@@ -124,11 +121,9 @@ async def test_the_bound_is_kept_by_those_used_last(
     assert [Scope(TENANT, name) in snapshots for name in (*names, "dee")] == [*cached, False]
 
 
-async def test_a_large_newcomer_pushes_nobody_out_who_is_in_use(
-    reader: Database, superuser_conninfo: str
-) -> None:
-    await people_with_memories(superuser_conninfo, "ana", "ben")
-    await people_with_memories(superuser_conninfo, "dee", count=60)
+async def test_a_large_newcomer_pushes_nobody_out_who_is_in_use(reader: Reader) -> None:
+    await people_with_memories(reader.superuser, "ana", "ben")
+    await people_with_memories(reader.superuser, "dee", count=60)
     small, large = Snapshots(reader, MEBIBYTE, after=0), Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, small, "ana", "ben")
     await read(reader, large, "dee")
@@ -139,11 +134,11 @@ async def test_a_large_newcomer_pushes_nobody_out_who_is_in_use(
 
 
 async def test_who_takes_turns_with_many_pushes_nobody_out(
-    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P3: else each of more users than there is room for would be loaded at every read in vain."""
     names = [f"user{number}" for number in range(6)]
-    await people_with_memories(superuser_conninfo, *names)
+    await people_with_memories(reader.superuser, *names)
     measured = Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, measured, names[0])
     snapshots = Snapshots(reader, 3 * measured.bytes + measured.bytes // 2)
@@ -161,11 +156,11 @@ async def test_who_takes_turns_with_many_pushes_nobody_out(
 
 
 async def test_pushing_out_takes_a_bounded_part_of_the_time(
-    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P3: users who ask in any order, more than there is room for, are seldom loaded."""
     names = [f"user{number}" for number in range(6)]
-    await people_with_memories(superuser_conninfo, *names)
+    await people_with_memories(reader.superuser, *names)
     measured = Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, measured, names[0])
     snapshots = Snapshots(reader, 2 * measured.bytes + measured.bytes // 2)
@@ -186,11 +181,9 @@ def loaded() -> float:
     return REGISTRY.get_sample_value("hitherto_snapshot_loads_total") or 0.0
 
 
-async def test_a_replica_that_is_behind_neither_uses_nor_ends_it(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_a_replica_that_is_behind_neither_uses_nor_ends_it(reader: Reader) -> None:
     """D12: each server is believed about its own state only."""
-    await people_with_memories(superuser_conninfo, "ana")
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, snapshots, "ana")
     user: UserReadState = await answer(reader, people.user(ANA))
@@ -210,10 +203,8 @@ async def test_a_replica_that_is_behind_neither_uses_nor_ends_it(
         {"statistics": Statistics(MOST_MEMORIES + 1, 9_000)},
     ],
 )
-async def test_some_are_not_held_and_leave(
-    reader: Database, superuser_conninfo: str, state: dict[str, Any]
-) -> None:
-    await people_with_memories(superuser_conninfo, "ana")
+async def test_some_are_not_held_and_leave(reader: Reader, state: dict[str, Any]) -> None:
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, snapshots, "ana")
     assert ANA in snapshots
@@ -222,25 +213,23 @@ async def test_some_are_not_held_and_leave(
     assert ANA not in snapshots
 
 
-async def test_who_decided_on_encryption_meanwhile_is_not_kept(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_who_decided_on_encryption_meanwhile_is_not_kept(reader: Reader) -> None:
     """H3: between the read that has it loaded and the loading."""
-    await people_with_memories(superuser_conninfo, "ana")
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     user = await answer(reader, people.user(ANA))
-    change(superuser_conninfo, "UPDATE users SET encrypt_sensitive = true")
+    change(reader.superuser, "UPDATE users SET encrypt_sensitive = true")
     snapshots.of(ANA, user, reader)
     await snapshots.loaded()
     assert len(snapshots) == 0
 
 
-async def test_what_expires_ends_what_is_held(reader: Database, superuser_conninfo: str) -> None:
+async def test_what_expires_ends_what_is_held(reader: Reader) -> None:
     """B9, D1: by the database's clock alone; it is loaded anew as after a change."""
     hour = timedelta(hours=1)
     model, now = ("test-model", 8), datetime.now(UTC)
-    await remember(superuser_conninfo, "ana", [Fact("long"), Fact("short", expires_at=now + hour)])
-    change(superuser_conninfo, f"INSERT INTO embedding_models VALUES ('{model[0]}', 8, true)")
+    await remember(reader.superuser, "ana", [Fact("long"), Fact("short", expires_at=now + hour)])
+    change(reader.superuser, f"INSERT INTO embedding_models VALUES ('{model[0]}', 8, true)")
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, snapshots, "ana")
     user = await answer(reader, people.user(ANA))
@@ -252,22 +241,20 @@ async def test_what_expires_ends_what_is_held(reader: Database, superuser_connin
         assert snapshots.of(ANA, user, reader)
 
 
-async def test_the_sweep_lets_go_of_whoever_changed(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_the_sweep_lets_go_of_whoever_changed(reader: Reader) -> None:
     names: Sequence[str] = ("ana", "ben", "cam", "dee")
-    await people_with_memories(superuser_conninfo, *names)
+    await people_with_memories(reader.superuser, *names)
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, snapshots, *names)
-    change(superuser_conninfo, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ben'")
-    change(superuser_conninfo, "UPDATE users SET erased_at = now() WHERE user_id = 'cam'")
-    change(superuser_conninfo, "UPDATE users SET encrypt_sensitive = false WHERE user_id = 'dee'")
+    change(reader.superuser, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ben'")
+    change(reader.superuser, "UPDATE users SET erased_at = now() WHERE user_id = 'cam'")
+    change(reader.superuser, "UPDATE users SET encrypt_sensitive = false WHERE user_id = 'dee'")
     await snapshots.sweep()
     assert [Scope(TENANT, name) in snapshots for name in names] == [True, False, False, False]
 
 
-async def test_what_cannot_be_checked_is_let_go(reader: Database, superuser_conninfo: str) -> None:
-    await people_with_memories(superuser_conninfo, "ana")
+async def test_what_cannot_be_checked_is_let_go(reader: Reader) -> None:
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(OutOfReach(), MEBIBYTE, after=0)
     await read(reader, snapshots, "ana")
     assert ANA in snapshots
@@ -276,9 +263,9 @@ async def test_what_cannot_be_checked_is_let_go(reader: Database, superuser_conn
 
 
 async def test_a_load_that_fails_is_tried_again_some_reads_later_or_once_the_user_changes(
-    reader: Database, superuser_conninfo: str
+    reader: Reader,
 ) -> None:
-    await people_with_memories(superuser_conninfo, "ana")
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     user = await answer(reader, people.user(ANA))
     assert snapshots.of(ANA, user, OutOfReach()) is None
@@ -288,15 +275,13 @@ async def test_a_load_that_fails_is_tried_again_some_reads_later_or_once_the_use
     snapshots.drop(ANA)
     assert snapshots.of(ANA, user, OutOfReach()) is None
     await snapshots.loaded()
-    change(superuser_conninfo, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ana'")
+    change(reader.superuser, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ana'")
     assert await read(reader, snapshots, *["ana"] * 2) == [False, True]
 
 
-async def test_row_level_security_holds_for_load_and_sweep(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_row_level_security_holds_for_load_and_sweep(reader: Reader) -> None:
     """H4: on connections that were lent for another tenant a moment ago."""
-    await people_with_memories(superuser_conninfo, "ana")
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     stranger = Scope("elsewhere", "ana")
     with acting_for("elsewhere"):
@@ -313,7 +298,7 @@ async def test_row_level_security_holds_for_load_and_sweep(
     assert ANA in snapshots
 
 
-async def test_metrics_tell_hits_and_size(reader: Database, superuser_conninfo: str) -> None:
+async def test_metrics_tell_hits_and_size(reader: Reader) -> None:
     """Each read counts once, however often it asks whether what is held still holds."""
 
     def shown() -> list[float | None]:
@@ -325,7 +310,7 @@ async def test_metrics_tell_hits_and_size(reader: Database, superuser_conninfo: 
             REGISTRY.get_sample_value("hitherto_snapshot_bytes"),
         ]
 
-    await people_with_memories(superuser_conninfo, "ana")
+    await people_with_memories(reader.superuser, "ana")
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     hits, misses = shown()[:2]
     assert hits is not None

@@ -13,6 +13,7 @@ from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.database.pool import Database
 from tests.integration.retrieval.questions import (
+    Reader,
     keys,
     nearest,
     unit_vectors,
@@ -33,17 +34,15 @@ EVERYTHING = PassageFilters()
 FROM_EVER = PassageFilters(created_after=NOW - timedelta(days=9999))
 
 
-async def test_repeats_on_one_connection_keep_full_recall(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_repeats_on_one_connection_keep_full_recall(reader: Reader) -> None:
     crowd = [Outline(f"c{n}", "noise", vector=v) for n, v in enumerate(unit_vectors(100, 3))]
-    await sum_up(superuser_conninfo, "crowd", crowd)
+    await sum_up(reader.superuser, "crowd", crowd)
     vectors = unit_vectors(300, 1)
     outlines = [
         Outline(f"c{n}", f"summary {n}", said_at=NOW - timedelta(days=n), vector=vector)
         for n, vector in enumerate(vectors)
     ]
-    await sum_up(superuser_conninfo, "ana", outlines)
+    await sum_up(reader.superuser, "ana", outlines)
     names = [outline.conversation_id for outline in outlines]
     recent = PassageFilters(created_after=NOW - timedelta(days=99, hours=1))
     for question in unit_vectors(20, 2):
@@ -55,13 +54,13 @@ async def test_repeats_on_one_connection_keep_full_recall(
 
 @pytest.mark.parametrize("filters", [EVERYTHING, FROM_EVER], ids=["all", "filtered"])
 async def test_vectors_of_earlier_wordings_do_not_stand_in_the_way(
-    reader: Database, superuser_conninfo: str, filters: PassageFilters
+    reader: Reader, filters: PassageFilters
 ) -> None:
     """faults.md row 24: what is stale costs nobody a place, and has no cosine."""
     question, *others = unit_vectors(6, 4)
     stale = [Outline(f"old{n}", "swan", vector=question, stale=True) for n in range(20)]
     sound = [Outline(f"new{n}", "x", vector=vector) for n, vector in enumerate(others)]
-    await sum_up(superuser_conninfo, "ana", [*stale, *sound])
+    await sum_up(reader.superuser, "ana", [*stale, *sound])
     found = await find(reader, filters=filters, vector=question, wanted=5)
     assert keys(found) == {f"new{n}" for n in range(5)}
     (by_words,) = await find(reader, filters=filters, bm25={1: 1.0}, vector=None)
@@ -71,14 +70,14 @@ async def test_vectors_of_earlier_wordings_do_not_stand_in_the_way(
 
 
 @pytest.mark.parametrize("filters", [EVERYTHING, FROM_EVER], ids=["all", "filtered"])
-async def test_features(reader: Database, superuser_conninfo: str, filters: PassageFilters) -> None:
+async def test_features(reader: Reader, filters: PassageFilters) -> None:
     question, other = unit_vectors(2, 5)
     said_at = NOW - timedelta(days=3)
     outlines = [
         Outline("c", "Nói về Hà Nội", "Chuyến đi", said_at, vector=other),
         Outline("d", "", "Only a title"),
     ]
-    await sum_up(superuser_conninfo, "ana", outlines)
+    await sum_up(reader.superuser, "ana", outlines)
     scores = await words(reader, "ana", "summaries", "ha noi")
     (found,) = await find(reader, filters=filters, bm25=scores, vector=question, text_query="")
     assert (found.kind, found.key, found.conversation_id) == ("summary", "c", "c")
@@ -104,18 +103,18 @@ FILTERED = {
 }
 
 
-async def test_filters_return_all_that_pass(reader: Database, superuser_conninfo: str) -> None:
+async def test_filters_return_all_that_pass(reader: Reader) -> None:
     fact = Fact("Kim is a project", entities=["Dự án Kim"], conversation_id="kim")
-    await remember(superuser_conninfo, "ana", [fact])
+    await remember(reader.superuser, "ana", [fact])
     question, first, second, third = unit_vectors(4, 6)
     outlines = [
         Outline("kim", "swan", said_at=NOW - timedelta(days=100), vector=first),
         Outline("lan", "swan", said_at=NOW - timedelta(days=1), vector=second),
     ]
-    await sum_up(superuser_conninfo, "ana", outlines)
+    await sum_up(reader.superuser, "ana", outlines)
     theirs = [Outline(name, "swan", vector=third) for name in ("kim", "lan", "other")]
-    await sum_up(superuser_conninfo, "minh", theirs)
-    await sum_up(superuser_conninfo, "ana", theirs, tenant="another")
+    await sum_up(reader.superuser, "minh", theirs)
+    await sum_up(reader.superuser, "ana", theirs, tenant="another")
     scores = await words(reader, "ana", "summaries", "swan")
     for name, (filters, expected) in FILTERED.items():
         for _ in range(7):

@@ -15,11 +15,10 @@ from hitherto_retrieval.storage import memories, past
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Database
-from hitherto_shared.models import Memory, Scope, SourceRef
-from tests.integration.retrieval.questions import answer
+from hitherto_shared.models import Memory, SourceRef
+from tests.integration.retrieval.questions import ANA, answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
-SCOPE = Scope(TENANT, "ana")
 NOW = datetime.now(UTC).replace(microsecond=123_456)
 
 
@@ -111,11 +110,11 @@ async def read(reader: Database, statement: Statement[list[Memory]]) -> dict[str
 async def test_each_value_is_in_its_field(reader: Database, stored: Memory) -> None:
     expected = {field.name: getattr(stored, field.name) for field in fields(Memory)}
     for statement in (
-        memories.by_ids(SCOPE, [stored.memory_id]),
-        memories.top(SCOPE, limit=5, fresh=2),
-        memories.top(SCOPE, limit=5, fresh=0),
-        memories.newest(SCOPE, limit=5),
-        past.whole(SCOPE, Moment(known_at=NOW), [stored.memory_id]),
+        memories.by_ids(ANA, [stored.memory_id]),
+        memories.top(ANA, limit=5, fresh=2),
+        memories.top(ANA, limit=5, fresh=0),
+        memories.newest(ANA, limit=5),
+        past.whole(ANA, Moment(known_at=NOW), [stored.memory_id]),
     ):
         found = await read(reader, statement)
         # What a memory was to replace, or be replaced by, may not have been there yet.

@@ -6,11 +6,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from hitherto_retrieval.storage import chunks, conversations, messages
-from hitherto_shared.database.pool import Database
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Scope
-from tests.integration.retrieval.questions import answer
-from tests.integration.retrieval.seed import TENANT
+from tests.integration.retrieval.questions import ANA, Reader, answer
 from tests.integration.retrieval.seed_passages import (
     Outline,
     Paper,
@@ -21,12 +18,9 @@ from tests.integration.retrieval.seed_passages import (
 )
 
 NOW = datetime.now(UTC)
-ANA = Scope(TENANT, "ana")
 
 
-async def test_messages_with_what_was_said_around_them(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_messages_with_what_was_said_around_them(reader: Reader) -> None:
     said = {
         name: [Turn(f"{name}{n}", "tool" if n == 3 else "user") for n in range(1, 8)]
         for name in ("c", "d")
@@ -34,9 +28,9 @@ async def test_messages_with_what_was_said_around_them(
     said["c"][4] = Turn(
         "c5", "assistant", "Minh", NOW, {"k": [1]}, [{"id": "x", "relevance": 0.5}], "an id"
     )
-    await converse(superuser_conninfo, "ana", said)
-    await converse(superuser_conninfo, "minh", {"theirs": [Turn("x")]})
-    await converse(superuser_conninfo, "ana", {"another": [Turn("x")]}, tenant="another")
+    await converse(reader.superuser, "ana", said)
+    await converse(reader.superuser, "minh", {"theirs": [Turn("x")]})
+    await converse(reader.superuser, "ana", {"another": [Turn("x")]}, tenant="another")
 
     wanted = [("d", 7), ("theirs", 1), ("c", 5), ("c", 99), ("another", 1), ("c", 1)]
     shown = [("d", 7), ("c", 5), ("c", 1)]
@@ -64,12 +58,12 @@ async def test_messages_with_what_was_said_around_them(
     assert await answer(reader, messages.around(ANA, [], excerpt=2)) == {}
 
 
-async def test_summaries(reader: Database, superuser_conninfo: str) -> None:
-    await converse(superuser_conninfo, "ana", {"c": [Turn("x"), Turn("y")], "bare": [Turn("x")]})
+async def test_summaries(reader: Reader) -> None:
+    await converse(reader.superuser, "ana", {"c": [Turn("x"), Turn("y")], "bare": [Turn("x")]})
     said_at = NOW - timedelta(days=2)
     outlines = [Outline("c", "about c", "C"), Outline("d", "về Hà Nội", "D", said_at)]
-    await sum_up(superuser_conninfo, "ana", outlines)
-    await sum_up(superuser_conninfo, "minh", [Outline("theirs", "x")])
+    await sum_up(reader.superuser, "ana", outlines)
+    await sum_up(reader.superuser, "minh", [Outline("theirs", "x")])
     for _ in range(12):
         found = await answer(
             reader, conversations.by_conversations(ANA, ["d", "bare", "theirs", "none", "c"])
@@ -85,16 +79,14 @@ async def test_summaries(reader: Database, superuser_conninfo: str) -> None:
     )
 
 
-async def test_chunks_with_the_head_of_their_document(
-    reader: Database, superuser_conninfo: str
-) -> None:
+async def test_chunks_with_the_head_of_their_document(reader: Reader) -> None:
     papers = [
         Paper("gmail", ["one", "two"], "Subject", "email", NOW, {"from": "lan@example.org"}),
         Paper("jira", ["three"]),
     ]
-    stored, _ = await hand_over(superuser_conninfo, "ana", papers)
-    theirs, _ = await hand_over(superuser_conninfo, "minh", [Paper("gmail", ["x"])])
-    other, _ = await hand_over(superuser_conninfo, "ana", [Paper("gmail", ["x"])], tenant="another")
+    stored, _ = await hand_over(reader.superuser, "ana", papers)
+    theirs, _ = await hand_over(reader.superuser, "minh", [Paper("gmail", ["x"])])
+    other, _ = await hand_over(reader.superuser, "ana", [Paper("gmail", ["x"])], tenant="another")
     wanted: list[UUID] = [stored[1][0], theirs[0][0], stored[0][1], other[0][0], uuid7()]
     for _ in range(12):
         found = await answer(reader, chunks.by_ids(ANA, wanted))

@@ -25,11 +25,10 @@ from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.fragments import expanded
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval import seed_passages
-from tests.integration.retrieval.questions import unit_vectors
-from tests.integration.retrieval.seed import TENANT, Fact, remember
+from tests.integration.retrieval.questions import ANA, unit_vectors
+from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_passages import (
     MODEL,
     Outline,
@@ -40,7 +39,6 @@ from tests.integration.retrieval.seed_passages import (
     sum_up,
 )
 
-ANA = Scope(TENANT, "ana")
 TEXTS = 250
 EACH = 10
 """Messages of a conversation, chunks of a document."""
