@@ -2,7 +2,7 @@
 
 `services` and `modelled` are started once for all modules with the same settings (`LASTING`), else
 once for a module, on one database; every test calls them for a tenant of its own (`tenant`), so
-that it finds nothing of the others, and looks behind them with `tenant_conninfo`. A test that asks
+that it finds nothing of the others, and looks behind them by their `conninfo`. A test that asks
 for `conninfo`, `superuser_conninfo` or `start_services` has a database of its own, and `services`
 and `modelled` are then started on it for this test alone.
 """
@@ -50,6 +50,9 @@ class Services:
 
     Attributes:
         token: The credential that the stubs send; empty where nobody authenticates.
+        conninfo: The administrator's way to the rows that the stubs reach, and to no others.
+        folder: Where their data folder lies, which is called `data`.
+        scripted: The model behind them, if it is a scripted one.
     """
 
     retrieval_address: str
@@ -62,6 +65,15 @@ class Services:
     retrieval_channel: grpc.aio.Channel
     extraction_channel: grpc.aio.Channel
     token: str = ""
+    conninfo: str = ""
+    folder: Path = Path()
+    scripted: ScriptedModel | None = None
+
+    @property
+    def model(self) -> ScriptedModel:
+        """The scripted model behind them."""
+        assert self.scripted is not None
+        return self.scripted
 
     @classmethod
     def over(
@@ -343,22 +355,35 @@ def reads(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def services(request: pytest.FixtureRequest, admitted: Services | None, reads: str) -> Services:
+def services(
+    request: pytest.FixtureRequest,
+    admitted: Services | None,
+    tenant_conninfo: str,
+    services_folder: Path,
+    reads: str,
+) -> Services:
     """Both services with the offline extractor and embedder.
 
     They are shared, for a tenant of this test's own, unless the test has a database of its own
     (`conninfo`): then they are its own too, and nobody authenticates.
     """
     found = admitted or cast(Services, request.getfixturevalue("own_services"))
+    found = replace(found, conninfo=tenant_conninfo, folder=services_folder)
     return coming_back(found, reads)
 
 
 @pytest.fixture
 def modelled(
-    request: pytest.FixtureRequest, admitted: Services | None, model: ScriptedModel, reads: str
+    request: pytest.FixtureRequest,
+    admitted: Services | None,
+    model: ScriptedModel,
+    tenant_conninfo: str,
+    services_folder: Path,
+    reads: str,
 ) -> Services:
     """Both services with the scripted model behind them; whose they are is as with `services`."""
     found = admitted or cast(Services, request.getfixturevalue("own_modelled"))
+    found = replace(found, conninfo=tenant_conninfo, folder=services_folder, scripted=model)
     return coming_back(found, reads)
 
 
@@ -426,14 +451,19 @@ def services_folder(shared: Shared | None, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start_services(conninfo: str, tmp_path: Path) -> StartServices:
+def start_services(conninfo: str, superuser_conninfo: str, tmp_path: Path) -> StartServices:
     """Starts both services with settings of one's own: `async with start_services(**settings)`.
 
-    Keyword arguments are fields of the settings classes and reach whichever service has them.
+    Keyword arguments are fields of the settings classes and reach whichever service has them. A
+    scripted model before them is what both ask.
     """
 
-    def start(**given: Any) -> AbstractAsyncContextManager[Services]:
-        return both_services(conninfo, **{"data_dir": tmp_path / "data", **given})
+    @asynccontextmanager
+    async def start(model: ScriptedModel | None = None, **given: Any) -> AsyncIterator[Services]:
+        asked = model_settings(model) if model else {}
+        settings = {"data_dir": tmp_path / "data", **asked, **given}
+        async with both_services(conninfo, **settings) as running:
+            yield replace(running, conninfo=superuser_conninfo, folder=tmp_path, scripted=model)
 
     return start
 
@@ -452,7 +482,7 @@ async def own_modelled(
     start_services: StartServices, model: ScriptedModel, service_settings: dict[str, Any]
 ) -> AsyncIterator[Services]:
     """Both services with the scripted model behind them, of the test's own."""
-    async with start_services(**model_settings(model), **service_settings) as running:
+    async with start_services(model, **service_settings) as running:
         yield running
 
 

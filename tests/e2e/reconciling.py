@@ -10,7 +10,7 @@ from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, memory
 
 KIND = "reconciliation"
@@ -128,11 +128,9 @@ def moving(request: ChatRequest) -> dict[str, Any]:
     return learnt
 
 
-async def move(
-    services: Services, model: ScriptedModel, learning: Learning = moving, why: str = NEW_HOME
-) -> memory_pb2.Memory:
+async def move(services: Services, learning: Learning = moving) -> memory_pb2.Memory:
     """Somebody moves, which makes the commute uncertain; returns the cause."""
-    model.script = script(doubting(COMMUTE, why), learning)
+    services.model.script = script(doubting(COMMUTE, NEW_HOME), learning)
     await learn(services, talk(OLD_HOME, COMMUTE, conversation="c1", at=MAY))
     await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
     await settled(services)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hitherto_shared.encryption.rows import MEMORY
+from tests.e2e.conftest import Services
 from tests.e2e.learning import rows
 from tests.e2e.sealing import dump, holding, key_of
 
@@ -27,11 +27,12 @@ class Held:
     words: Mapping[str, Any]
 
 
-async def held(conninfo: str, folder: Path) -> list[Held]:
+async def held(services: Services) -> list[Held]:
     """All of them, the oldest first."""
-    key = await key_of(conninfo, folder)
+    key = await key_of(services)
     sealed = []
-    for memory_id, status, version, sensitive, state, length, value in rows(conninfo, _SEALED):
+    found = rows(services.conninfo, _SEALED)
+    for memory_id, status, version, sensitive, state, length, value in found:
         assert (sensitive, state, length) == (True, "sealed", 0)
         words = key.open(value, MEMORY.place(memory_id))
         sealed.append(Held(str(memory_id), status, version, words))

@@ -44,9 +44,9 @@ def keys_of(folder: Path) -> UserKeys:
     return UserKeys(LocalWrapper(KEK), KeyStore(data / "user-keys"), load_secret(data / "hash_key"))
 
 
-async def key_of(conninfo: str, folder: Path, user: str = "ana") -> UserKey:
-    """The key of a user of the tenant whose rows `conninfo` shows."""
-    return await keys_of(folder).open(tenant_of(conninfo), user)
+async def key_of(services: Services, user: str = "ana") -> UserKey:
+    """The key of a user of these services' tenant."""
+    return await keys_of(services.folder).open(tenant_of(services.conninfo), user)
 
 
 def reply_in(row: tuple[Any, ...], key: UserKey, folder: Path) -> str:

@@ -40,7 +40,7 @@ from tests.e2e.reconciling import (
     settled,
 )
 from tests.e2e.reconciling import script as reconciled
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change
 from tests.scripted_model.answers import memory as new_memory
 
@@ -127,7 +127,7 @@ def learning(request: ChatRequest) -> Mapping[str, Any]:
 class Teller:
     """Lets stories happen to Ana, and looks whether they end as they should."""
 
-    def __init__(self, services: Services, model: ScriptedModel) -> None:
+    def __init__(self, services: Services) -> None:
         self.services = services
         self.settling: Settling = nothing
         self.counts: Mapping[str, int] = {}
@@ -138,7 +138,7 @@ class Teller:
         self.known: dict[str, memory_pb2.Memory] = {}
         self._gone: dict[str, str] = {}
         self._causes = iter(_CAUSES)
-        model.script = self._answer
+        services.model.script = self._answer
 
     def _answer(self, request: ChatRequest) -> ChatAnswer:
         if request.consolidation:

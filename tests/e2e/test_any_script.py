@@ -122,12 +122,10 @@ async def test_d13_words_of_any_script_are_found_in_every_scope(
         assert all("keyword" in result.matched_legs for result in reply.results), said
 
 
-async def test_d13_a_character_counts_as_often_as_it_stands_there(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_d13_a_character_counts_as_often_as_it_stands_there(services: Services) -> None:
     """A character inside a run is part of two pairs and still one occurrence."""
     await remember(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         [Fact(f"白い{one}が{other}と寝ている庭") for one, other in ("猫猫", "猫犬", "鳥犬")],
     )

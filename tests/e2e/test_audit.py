@@ -235,9 +235,7 @@ async def test_h6_a_batch_is_an_entry_for_each_user_with_that_users_jobs(
     assert len(await log(services, methods=[path])) == 2
 
 
-async def test_h6_no_contents_and_no_ids_that_callers_chose(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_h6_no_contents_and_no_ids_that_callers_chose(services: Services) -> None:
     """A user's own UUID is not kept as a resource either."""
     user, conversation = f"{CANARY}-user", f"{CANARY}-conversation"
     accepted = await services.extraction.SubmitTranscripts(
@@ -258,16 +256,14 @@ async def test_h6_no_contents_and_no_ids_that_callers_chose(
         return bool(await log(services, methods=[SEARCH.path]))
 
     await eventually(searched, "the search to be counted", seconds=BOUND)
-    text = dump(tenant_conninfo)
+    text = dump(services.conninfo)
     assert "SearchMemories" in text
     assert "DeleteConversation" in text
     assert CANARY not in text
     assert own not in text
 
 
-async def test_h6_filters_order_and_pages(
-    services: Services, tenant: Tenant, tenant_conninfo: str
-) -> None:
+async def test_h6_filters_order_and_pages(services: Services, tenant: Tenant) -> None:
     for i in range(7):
         await save(services, f"fact number {i} about {'tea' * (i + 1)}")
     await save(services, "coffee", user="bo")
@@ -298,7 +294,7 @@ async def test_h6_filters_order_and_pages(
         assert set((await refused(services, LIST, request)).fields) == {field}
     # Those of one transaction have the same time.
     ids = [uuid7() for _ in range(5)]
-    with psycopg.connect(tenant_conninfo) as connection:
+    with psycopg.connect(services.conninfo) as connection:
         for event_id in ids:
             connection.execute(
                 "INSERT INTO audit_events (tenant_id, event_id, created_at, actor, method,"
@@ -338,7 +334,7 @@ async def test_h6_a_log_is_of_one_tenant_and_for_administrators(
 
 
 async def test_h6_jobs_are_in_the_log_under_their_kind_and_name_the_users_they_changed(
-    services: Services, tenant_conninfo: str
+    services: Services,
 ) -> None:
     accepted = await services.extraction.SubmitTranscripts(
         submit(transcript(message("My name is John and I work with Docker."), user="cy"))
@@ -360,15 +356,15 @@ async def test_h6_jobs_are_in_the_log_under_their_kind_and_name_the_users_they_c
     for user in ("ana", "bo"):
         await save(services, f"minor thing of {user}", user=user)
     change(
-        tenant_conninfo,
+        services.conninfo,
         "UPDATE memories SET importance = 0.1, created_at = created_at - interval '1 year',"
         " updated_at = updated_at - interval '1 year',"
         " valid_from = valid_from - interval '1 year' WHERE user_id <> 'cy'",
     )
-    change(tenant_conninfo, "DELETE FROM memory_access")
+    change(services.conninfo, "DELETE FROM memory_access")
     await decay()
     archived = rows(
-        tenant_conninfo, "SELECT user_id FROM memories WHERE status = 'archived' ORDER BY 1"
+        services.conninfo, "SELECT user_id FROM memories WHERE status = 'archived' ORDER BY 1"
     )
     assert archived == [("ana",), ("bo",)]
     for user, times in (("ana", 1), ("bo", 1), ("cy", 0)):
@@ -402,7 +398,7 @@ async def test_h6_reads_of_services_are_counted_by_key_call_user_and_hour(
 
 
 async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
-    start_services: StartServices, conninfo: str, superuser_conninfo: str
+    start_services: StartServices, conninfo: str
 ) -> None:
     """Of a list, everybody whom it showed."""
     async with start_services(auth="api-key") as guarded:
@@ -416,7 +412,7 @@ async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
 
         await read("ana")
         assert rows(
-            superuser_conninfo, "SELECT count(*) FROM audit_events WHERE method LIKE '%/GetProfile'"
+            guarded.conninfo, "SELECT count(*) FROM audit_events WHERE method LIKE '%/GetProfile'"
         ) == [(0,)]
         await read("bo")
         (shown,) = await call(guarded, PROFILES, PROFILES.request(), metadata=person)
@@ -425,7 +421,7 @@ async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
             (event,) = await log(guarded, service, methods=[method.path])
             assert event.count == 1
             assert [event] == await log(guarded, service, methods=[method.path], user_id="bo")
-        with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+        with psycopg.connect(guarded.conninfo, autocommit=True) as admin:
             admin.execute("REVOKE INSERT ON audit_events FROM hitherto_read")
         told = await refused(guarded, PROFILE, PROFILE.request(user_id="bo"), metadata=person)
         assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE")

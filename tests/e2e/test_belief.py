@@ -19,7 +19,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, save, statement, stream
 from tests.e2e.learning import ALL_STATUSES, altering, learn, memories, replies, shown, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, cited, memory, quoting, value
 
 MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -49,7 +49,7 @@ def facts_of(profile: profile_pb2.Profile) -> Any:
 
 
 async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     seven = "Ana drinks 7 cups of green tea."
     cases = {
@@ -61,7 +61,7 @@ async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
     for why, (quote, sources, content) in cases.items():
         update = {"id": "e1", "content": content, "source_message_ids": sources, "quote": quote}
         tea = memory(TEA, confidence="high")
-        model.script = replies({"green": {"updated_memories": [update]}, "tea": [tea]})
+        modelled.model.script = replies({"green": {"updated_memories": [update]}, "tea": [tea]})
         await learn(modelled, talk("I drink tea", user=why))
         lines = ("Green tea, at four, is what I have now", ("assistant", "You like green tea"))
         later = talk(*lines, user=why, conversation="c2")
@@ -90,9 +90,9 @@ async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
 
 @pytest.mark.parametrize(("role", "forgets"), [("user", True), ("assistant", False)])
 async def test_what_the_user_asks_to_forget_is_forgotten(
-    role: str, forgets: bool, modelled: Services, model: ScriptedModel
+    role: str, forgets: bool, modelled: Services
 ) -> None:
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "forget": altering("forgotten_memories", "tea", "please forget the tea", "m1"),
             "tea": [memory(TEA)],
@@ -108,7 +108,7 @@ async def test_what_the_user_asks_to_forget_is_forgotten(
         assert [each.reason for each in result.refusals] == ["refused_by_trust"]
         return
     # Said before the request, or repeated by the assistant, it stays forgotten.
-    model.script = replies({"tea": [memory(TEA)]})
+    modelled.model.script = replies({"tea": [memory(TEA)]})
     for words in (talk("tea", conversation="c3", at=MARCH), talk(("assistant", "tea"))):
         words.conversation_id, words.messages[0].id = "c4", f"late{words.messages[0].role}"
         again = await learn(modelled, words)
@@ -125,10 +125,10 @@ async def test_what_the_user_asks_to_forget_is_forgotten(
     ],
 )
 async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
-    role: str, quote: str, refused: str, modelled: Services, model: ScriptedModel
+    role: str, quote: str, refused: str, modelled: Services
 ) -> None:
     secret = "Ana failed pharmacology."
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "failed": {
                 "new_memories": [memory(TEA), memory(secret, ["m2"])],
@@ -166,10 +166,10 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
 
 
 async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     exam = memory("Ana has an exam on 2026-03-03", expires_at="2026-03-03")
-    model.script = lambda _: ChatAnswer.of(new_memories=[exam | {"valid_from": "2026-02"}])
+    modelled.model.script = lambda _: ChatAnswer.of(new_memories=[exam | {"valid_from": "2026-02"}])
     transcript = talk("exam tomorrow, I know since February", at=MARCH)
     transcript.time_zone = "America/Los_Angeles"
     result = await learn(modelled, transcript)
@@ -191,10 +191,10 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     ],
 )
 async def test_what_lasts_longer_is_told_after_the_end_that_was_named_first(
-    later: str, expires: datetime | None, modelled: Services, model: ScriptedModel
+    later: str, expires: datetime | None, modelled: Services
 ) -> None:
     first = memory("Ana is in Dubai until 2026-03", expires_at="2026-03")
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "longer": altering("updated_memories", "Dubai", "stay longer", content=later),
             "Dubai": [first],
@@ -211,12 +211,12 @@ async def test_what_lasts_longer_is_told_after_the_end_that_was_named_first(
 
 @pytest.mark.parametrize("day", ["2026-03-15", "9999-12-31"])
 async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_back(
-    day: str, modelled: Services, model: ScriptedModel
+    day: str, modelled: Services
 ) -> None:
     """Or never, if that would be after the end of time."""
     exam = memory("Ana has an exam on 2026-03-05", expires_at="2026-03-05")
     put_off, quote = f"Ana has an exam on {day}", f"it is on {day}"
-    model.script = replies(
+    modelled.model.script = replies(
         {
             quote: altering("updated_memories", "exam", quote, content=put_off),
             "once more": [memory(put_off)],
@@ -240,7 +240,7 @@ async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_b
 
 
 async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_expiry(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """A model's mistake, such as the year before, would make a memory that nobody is ever told."""
     times = {
@@ -251,7 +251,7 @@ async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_ex
         "no time": "soon",
     }
     items = [memory(f"Ana has an exam, {words}", expires_at=at) for words, at in times.items()]
-    model.script = lambda _: ChatAnswer.of(new_memories=items)
+    modelled.model.script = lambda _: ChatAnswer.of(new_memories=items)
     transcript = talk("I have exams", at=MARCH)
     previewed = await ask(modelled, "PreviewExtraction", transcript=transcript)
     result = await learn(modelled, transcript)
@@ -269,9 +269,7 @@ async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_ex
 HOME, BOATS = "facts.personal.location", "current_projects"
 
 
-async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(modelled: Services) -> None:
     said = {
         "I live in Lisbon, and build a boat and a house": [
             value(HOME, "Lisbon", "I live in Lisbon"),
@@ -291,7 +289,7 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(
     def changing(changes: list[dict[str, Any]]) -> Callable[[ChatRequest], dict[str, Any]]:
         return lambda _: {"profile_changes": changes}
 
-    model.script = replies({words: changing(changes) for words, changes in said.items()})
+    modelled.model.script = replies({words: changing(changes) for words, changes in said.items()})
     found = []
     for day, words in enumerate(said):
         at = MARCH + timedelta(days=day)
@@ -312,18 +310,16 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(
     await roll_back(modelled, conversation_id="c2")
     assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
     # What was said before the latest statement changes nothing.
-    model.script = replies({"Faro": {"profile_changes": [value(HOME, "Faro", "Faro")]}})
+    modelled.model.script = replies({"Faro": {"profile_changes": [value(HOME, "Faro", "Faro")]}})
     await learn(modelled, talk("Faro", conversation="late", at=MARCH - timedelta(days=1)))
     assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
 
 
 @pytest.mark.parametrize("how", ["contradicted", "by hand", "rolled back"])
-async def test_a_value_goes_with_the_memory_that_it_rests_on(
-    how: str, modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_value_goes_with_the_memory_that_it_rests_on(how: str, modelled: Services) -> None:
     lives = "Ana lives in Lisbon."
 
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "I left": altering("contradicted_memories", "Lisbon", "I left"),
             "Lisbon": {
@@ -353,13 +349,11 @@ async def test_a_value_goes_with_the_memory_that_it_rests_on(
         assert HOME not in after.sources
 
 
-async def test_a_value_is_known_by_what_the_reply_changes(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_value_is_known_by_what_the_reply_changes(modelled: Services) -> None:
     """Who corrects a number, or says that a plan is done, does not say the rest again."""
     phone, number = "facts.personal.phone", "Ana's number is 0412 555 730"
     flat, there = "Ana moves to 12 Clyde Street, Glasgow, in May", "12 Clyde Street, Glasgow"
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "703": lambda r: {
                 "updated_memories": [
@@ -401,7 +395,7 @@ async def test_a_value_is_known_by_what_the_reply_changes(
 
 @pytest.mark.parametrize(("role", "cut_off"), [("user", True), ("assistant", False)])
 async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
-    role: str, cut_off: bool, modelled: Services, model: ScriptedModel
+    role: str, cut_off: bool, modelled: Services
 ) -> None:
     """A backend may put it into a message: by then it may be stale, or forgotten."""
     await save(modelled, TEA)
@@ -421,7 +415,7 @@ async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
             profile_changes=[value("facts.personal.drink", "tea", TEA, mine.local_id)],
         )
 
-    model.script = script
+    modelled.model.script = script
     given = block[: block.index("<<<end")] if cut_off else f"{block}\nAFTER"
     fed = talk((role, f"BEFORE\n{given}"), "what about my tea?", conversation="c2")
     result = await learn(modelled, fed)
@@ -429,10 +423,8 @@ async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
     assert [m.content for m in await memories(modelled)] == [TEA]
 
 
-async def test_the_prompt_marks_what_is_special_and_names_weekdays(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies(
+async def test_the_prompt_marks_what_is_special_and_names_weekdays(modelled: Services) -> None:
+    modelled.model.script = replies(
         {
             "I ran": altering("achieved_goals", "marathon", "I ran"),
             "marathon": [
@@ -447,7 +439,7 @@ async def test_the_prompt_marks_what_is_special_and_names_weekdays(
         talk("I ran the marathon", conversation="c2", at=MARCH + timedelta(days=1)),
         talk("marathon running clubs?", conversation="c3", at=MARCH + timedelta(days=2)),
     )
-    asked = model.chat_requests[-1]
+    asked = modelled.model.chat_requests[-1]
     marks = {known.content: known.marks for known in asked.memories}
     assert marks["Ana wants to run a marathon"] == ("achieved",)
     assert marks["Ana may like running clubs"] == ("said by the assistant",)
@@ -478,13 +470,13 @@ def lie(quote: str, request: ChatRequest) -> ChatAnswer:
 
 
 async def test_r2_a_thousand_changes_without_a_genuine_quote_change_nothing(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     await stream(modelled, map(statement, PEOPLE))
     before = await by_content(modelled)
     proposed = 0
     for number in range(LIES):
-        model.script = partial(lie, LYING[number % len(LYING)])
+        modelled.model.script = partial(lie, LYING[number % len(LYING)])
         result = await learn(modelled, talk(f"what a day {number}", conversation=f"lie{number}"))
         proposed += sum(result.counts[each] for each in ("refused_quote", "refused_without_quote"))
         assert result.memories_contradicted == 0
@@ -498,7 +490,7 @@ async def test_r2_a_thousand_changes_without_a_genuine_quote_change_nothing(
 
 
 async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_restores_it(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     await stream(modelled, map(statement, PEOPLE))
     before = await by_content(modelled)
@@ -521,7 +513,7 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
             profile_changes=[{"path": "facts.personal.mood", "value": said}],
         )
 
-    model.script = script
+    modelled.model.script = script
     changed = refused = 0
     for number in range(8):
         said = talk(f"e1 e2 e3 e4 e5 hate {number}", conversation=f"lie{number}")

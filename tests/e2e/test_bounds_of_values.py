@@ -24,7 +24,6 @@ from tests.e2e.merging import (
 )
 from tests.e2e.methods import METHODS, refused
 from tests.e2e.test_search import stamp
-from tests.scripted_model import ScriptedModel
 
 UPDATE = METHODS["MemoryService/UpdateMemory"]
 
@@ -57,11 +56,9 @@ async def test_d1_without_a_query_nothing_reaches_a_least_score(services: Servic
 
 
 @pytest.mark.parametrize("kept", ["expiring", "sensitive"])
-async def test_c4_what_expires_or_is_sensitive_is_not_merged(
-    modelled: Services, model: ScriptedModel, kept: str
-) -> None:
+async def test_c4_what_expires_or_is_sensitive_is_not_merged(modelled: Services, kept: str) -> None:
     """A merge would outlive what was to end, and show what was to be sealed."""
-    model.script = script(all_into(ONE_STYLE))
+    modelled.model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
     request = statement(
         "The user writes casual texts at the moment",
@@ -75,6 +72,6 @@ async def test_c4_what_expires_or_is_sensitive_is_not_merged(
     await consolidate(modelled, tag=STYLE)
     assert ONE_STYLE in await contents(modelled)
     assert apart.content in await contents(modelled)
-    for asked in model.chat_requests:
+    for asked in modelled.model.chat_requests:
         if asked.consolidation:
             assert apart.content not in [shown.content for shown in asked.memories]

@@ -12,7 +12,7 @@ import pytest
 from hitherto.v1 import extraction_service_pb2, job_pb2
 from hitherto_extraction import worker
 from hitherto_extraction.budget import UPKEEP_SHARE
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.spending import CHAT_COST, spend, usage
@@ -45,7 +45,7 @@ def funded(start_services: StartServices, model: ScriptedModel) -> Any:
     """Starts both services with a budget and the scripted model."""
 
     def start(usd: float, **more: Any) -> AbstractAsyncContextManager[Services]:
-        return start_services(**model_settings(model), daily_budget_usd=usd, **more)
+        return start_services(model, daily_budget_usd=usd, **more)
 
     return start
 

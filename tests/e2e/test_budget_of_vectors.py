@@ -32,11 +32,11 @@ async def semantic(services: Services, query: str) -> tuple[list[str], int]:
 
 
 async def test_b14_what_is_asked_and_saved_is_on_the_bill_and_made_up_for_without_budget(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
-    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
+    async with start_services(model, daily_budget_usd=1.0) as services:
         saved = await save(services, "Ana plays the cello in an orchestra.")
-        assert rows(superuser_conninfo, _VECTORS) == [(1,)]
+        assert rows(services.conninfo, _VECTORS) == [(1,)]
         # Repeated questions cost nothing.
         before = model.calls["embeddings"]
         for query in ("What does Ana play?", "What does Ana play?", "Does Ana play the cello?"):
@@ -65,7 +65,7 @@ async def test_b14_what_is_asked_and_saved_is_on_the_bill_and_made_up_for_withou
             assert row.usage.cost_usd > 0
             assert row.usage.llm_calls == 0
         # Without budget, all is stored without a vector; questions are stopped by none.
-        spend(superuser_conninfo, 1.0)
+        spend(services.conninfo, 1.0)
         before = model.calls["embeddings"]
         await save(services, "Ana collects stamps of the moon.")
         texts = ("Ana is afraid of geese.", "Ana bakes rye bread.")
@@ -73,30 +73,30 @@ async def test_b14_what_is_asked_and_saved_is_on_the_bill_and_made_up_for_withou
         assert (reply.saved_count, reply.rejected_count) == (2, 0)
         await update(services, saved.memory.id, content="Ana plays the harp in a trio.")
         assert model.calls["embeddings"] == before
-        assert dict(rows(superuser_conninfo, _STATES)) == {"pending": 4, "stored": 2}
+        assert dict(rows(services.conninfo, _STATES)) == {"pending": 4, "stored": 2}
         contents, state = await semantic(services, "geese")
         assert ("Ana is afraid of geese." in contents, state) == (True, search_pb2.LEG_STATE_RAN)
         assert model.calls["embeddings"] == before + 1
-    async with start_services(**model_settings(model), daily_budget_usd=5.0) as services:
+    async with start_services(model, daily_budget_usd=5.0) as services:
         await eventually(
-            lambda: dict(rows(superuser_conninfo, _STATES)) == {"stored": 6}, seconds=180
+            lambda: dict(rows(services.conninfo, _STATES)) == {"stored": 6}, seconds=180
         )
         later = await usage(services, KIND, kinds=["reembedding"])
         assert later.total.embedding_calls >= 1
 
 
 async def test_b14_the_back_fill_leaves_a_spent_tenant_alone_and_serves_the_others(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """More of the spent tenant's texts wait, and longer, than go into one batch."""
-    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
-        spend(superuser_conninfo, 1.0)
+    async with start_services(model, daily_budget_usd=1.0) as services:
+        spend(services.conninfo, 1.0)
         many = (f"Ana keeps the note w{n * 7919 % 1009}." for n in range(70))
         await stream(services, map(statement, many))
-        assert dict(rows(superuser_conninfo, _STATES)) == {"pending": 70}
+        assert dict(rows(services.conninfo, _STATES)) == {"pending": 70}
         # One of another tenant that came last, as the database has it.
         rows(
-            superuser_conninfo,
+            services.conninfo,
             "WITH u AS (INSERT INTO users SELECT (jsonb_populate_record(x, jsonb_build_object("
             "'tenant_id', 'other'))).* FROM users AS x RETURNING 1),"
             " m AS (SELECT (jsonb_populate_record(x, jsonb_build_object('tenant_id', 'other',"
@@ -104,21 +104,21 @@ async def test_b14_the_back_fill_leaves_a_spent_tenant_alone_and_serves_the_othe
             " INSERT INTO memories SELECT * FROM m RETURNING 1",
         )
         other = "SELECT embedding_state FROM memories WHERE tenant_id = 'other'"
-        await eventually(lambda: rows(superuser_conninfo, other) == [("stored",)], seconds=180)
+        await eventually(lambda: rows(services.conninfo, other) == [("stored",)], seconds=180)
         ours = "SELECT DISTINCT embedding_state FROM memories WHERE tenant_id = 'default'"
-        assert rows(superuser_conninfo, ours) == [("pending",)]
+        assert rows(services.conninfo, ours) == [("pending",)]
 
 
 _SEALED_VECTORS = "SELECT count(*) FROM hitherto.sealed_embeddings"
 
 
 async def test_b14_vectors_of_sealed_memories_wait_for_the_budget(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     settings = {**model_settings(model), **ENCRYPTING}
     async with start_services(**settings, daily_budget_usd=1.0) as services:
         await choose(services, encrypt_sensitive=True)
-        spend(superuser_conninfo, 1.0)
+        spend(services.conninfo, 1.0)
         before = model.calls["embeddings"]
         await save(services, "Ana takes zolpidem", type=PERSONAL)
         # Ana's turn is over once the sweep has sealed what Bo has in clear.
@@ -126,11 +126,11 @@ async def test_b14_vectors_of_sealed_memories_wait_for_the_budget(
         await choose(services, user="bo", encrypt_sensitive=True)
         await eventually(
             lambda: (
-                not rows(superuser_conninfo, "SELECT 1 FROM hitherto.memories WHERE sealed IS NULL")
+                not rows(services.conninfo, "SELECT 1 FROM hitherto.memories WHERE sealed IS NULL")
             ),
             seconds=180,
         )
         assert model.calls["embeddings"] == before
-        assert rows(superuser_conninfo, _SEALED_VECTORS) == [(0,)]
+        assert rows(services.conninfo, _SEALED_VECTORS) == [(0,)]
     async with start_services(**settings, daily_budget_usd=5.0):
-        await eventually(lambda: rows(superuser_conninfo, _SEALED_VECTORS) == [(2,)], seconds=180)
+        await eventually(lambda: rows(services.conninfo, _SEALED_VECTORS) == [(2,)], seconds=180)

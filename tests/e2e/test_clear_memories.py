@@ -25,7 +25,7 @@ from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import read as read_session
 from tests.e2e.sessions import update as update_session
 from tests.e2e.sweeping import sweeping
-from tests.scripted_model import RawReply, ScriptedModel, SlowDrip
+from tests.scripted_model import RawReply, SlowDrip
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 FORGOTTEN = memory_pb2.MEMORY_STATUS_FORGOTTEN
@@ -96,9 +96,7 @@ async def end(services: Services, conversation: str = "c1") -> job_pb2.Job:
 
 
 class TestEverythingIsForgotten:
-    async def test_h1_and_can_be_brought_back(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_h1_and_can_be_brought_back(self, services: Services) -> None:
         """Each memory has its version and its line; searches and contexts are silent."""
         await learn(services, talk("I live in Lisbon.", "Tôi thích trà sen 🍵.", at=NOON))
         made = (await save(services, "Anna works with Marco at Acme.")).memory
@@ -116,7 +114,7 @@ class TestEverythingIsForgotten:
         }
         for word in ("Lisbon", "Marco", "sen"):
             assert not await remembered(services, word)
-        last = history(tenant_conninfo, saved.id)[-1]
+        last = history(services.conninfo, saved.id)[-1]
         assert "forgotten" in last
         assert clearing.REASON in last
 
@@ -126,34 +124,32 @@ class TestEverythingIsForgotten:
         assert not await remembered(services, "Lisbon")
 
     async def test_h1_of_every_status_and_many(
-        self, services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+        self, services: Services, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """More than one transaction takes; what was ended or waited is restored as it was."""
         monkeypatch.setattr(clearing, "BATCH", 50)
         await save(services, "The user likes tea.")
-        seed(tenant_conninfo, 2 * clearing.BATCH + 100)
+        seed(services.conninfo, 2 * clearing.BATCH + 100)
         total = 2 * clearing.BATCH + 101
         assert (await clear(services))["memories"] == total
-        assert statuses(tenant_conninfo) == {"forgotten": total}
+        assert statuses(services.conninfo) == {"forgotten": total}
         assert rows(
-            tenant_conninfo,
+            services.conninfo,
             "SELECT count(*), count(DISTINCT memory_id) FROM hitherto.history"
             " WHERE action = 'forgotten' AND version = 2",
         ) == [(total, total)]
-        assert rows(tenant_conninfo, "SELECT DISTINCT status FROM hitherto.memory_embeddings") == [
-            ("forgotten",)
-        ]
+        assert rows(
+            services.conninfo, "SELECT DISTINCT status FROM hitherto.memory_embeddings"
+        ) == [("forgotten",)]
         for status in ("quarantined", "contradicted", "achieved"):
             ((memory_id,),) = rows(
-                tenant_conninfo,
+                services.conninfo,
                 f"SELECT memory_id FROM hitherto.memory_versions WHERE status = '{status}' LIMIT 1",
             )
             back = await restore(services, str(memory_id))
             assert memory_pb2.MemoryStatus.Name(back.status).endswith(status.upper())
 
-    async def test_h1_what_replaced_is_no_longer_named(
-        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
-    ) -> None:
+    async def test_h1_what_replaced_is_no_longer_named(self, modelled: Services) -> None:
         """Neither names the other while both are forgotten; restored, the older one does again."""
         old = (await save(modelled, "The user lives in Lisbon.")).memory
         new = (await save(modelled, "The user drinks tea.")).memory
@@ -161,10 +157,12 @@ class TestEverythingIsForgotten:
             (f"status = 'contradicted', valid_to = valid_from, superseded_by = '{new.id}'", old),
             (f"supersedes = '{{{old.id}}}'", new),
         ):
-            change(tenant_conninfo, f"UPDATE memories SET {values} WHERE memory_id = '{which.id}'")
+            change(
+                modelled.conninfo, f"UPDATE memories SET {values} WHERE memory_id = '{which.id}'"
+            )
         assert (await clear(modelled))["memories"] == 2
         links = "SELECT superseded_by, supersedes FROM hitherto.memories"
-        assert rows(tenant_conninfo, links) == [(None, []), (None, [])]
+        assert rows(modelled.conninfo, links) == [(None, []), (None, [])]
         back = await restore(modelled, old.id)
         assert (back.status, back.superseded_by) == (memory_pb2.MEMORY_STATUS_CONTRADICTED, new.id)
 
@@ -195,22 +193,18 @@ class TestOnce:
 
     @pytest.mark.parametrize("key", ["", "k"])
     async def test_two_at_once_share_the_work(
-        self,
-        services: Services,
-        tenant_conninfo: str,
-        monkeypatch: pytest.MonkeyPatch,
-        key: str,
+        self, services: Services, monkeypatch: pytest.MonkeyPatch, key: str
     ) -> None:
         """Nothing is forgotten twice, with the same key or without one."""
         # No call waits for the lock of another one's batch until it is refused.
         monkeypatch.setattr(clearing, "BATCH", 50)
         await save(services, "The user likes tea.")
-        seed(tenant_conninfo, 2 * clearing.BATCH)
+        seed(services.conninfo, 2 * clearing.BATCH)
         total = 2 * clearing.BATCH + 1
         counts = await asyncio.gather(*(clear(services, key=key) for _ in range(3)))
-        assert statuses(tenant_conninfo) == {"forgotten": total}
+        assert statuses(services.conninfo) == {"forgotten": total}
         assert rows(
-            tenant_conninfo,
+            services.conninfo,
             "SELECT count(*) FROM hitherto.history WHERE action = 'forgotten'",
         ) == [(total,)]
         if key:
@@ -219,12 +213,12 @@ class TestOnce:
             assert sum(each["memories"] for each in counts) == total
 
     async def test_one_that_is_cut_off_goes_on(
-        self, services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+        self, services: Services, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What was done stays done; the same key again does the rest."""
         monkeypatch.setattr(clearing, "BATCH", 50)
         await learn(services, talk("I live in Lisbon.", at=NOON))
-        seed(tenant_conninfo, 2 * clearing.BATCH)
+        seed(services.conninfo, 2 * clearing.BATCH)
         real, calls = clearing._forget, 0
 
         async def breaking(*args: Any) -> Any:
@@ -238,15 +232,15 @@ class TestOnce:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await clear(services, key="k", conversations=True)
         assert read_refusal(caught.value).reason == "DATABASE_UNAVAILABLE"
-        assert statuses(tenant_conninfo)["forgotten"] == clearing.BATCH
+        assert statuses(services.conninfo)["forgotten"] == clearing.BATCH
         rest = await clear(services, key="k", conversations=True)
-        assert rest["memories"] + clearing.BATCH == statuses(tenant_conninfo)["forgotten"]
-        assert set(statuses(tenant_conninfo)) == {"forgotten"}
+        assert rest["memories"] + clearing.BATCH == statuses(services.conninfo)["forgotten"]
+        assert set(statuses(services.conninfo)) == {"forgotten"}
         assert rest["conversations"] == 1
         assert await clear(services, key="k", conversations=True) == rest
 
     async def test_one_that_is_cut_off_takes_what_there_was(
-        self, modelled: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+        self, modelled: Services, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Nothing that was saved, said, set or restored before the same key came again."""
         monkeypatch.setattr(clearing, "BATCH", 3)
@@ -267,7 +261,7 @@ class TestOnce:
         everything: dict[str, Any] = {"profile": True, "conversations": True, "key": "k"}
         with pytest.raises(grpc.aio.AioRpcError):
             await clear(modelled, **everything)
-        assert statuses(tenant_conninfo)["forgotten"] == clearing.BATCH
+        assert statuses(modelled.conninfo)["forgotten"] == clearing.BATCH
         new = (await save(modelled, "The user plays the cello")).memory
         await restore(modelled, kept.id)
         assert (await save(modelled, again.content)).memory.id == again.id
@@ -290,9 +284,7 @@ class TestOnce:
 
 
 class TestNothingInFlightComesBack:
-    async def test_h1_what_waits(
-        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
-    ) -> None:
+    async def test_h1_what_waits(self, modelled: Services) -> None:
         """Messages that no job has taken are passed over, and those that come after are learnt."""
         await append(modelled, "canary:before", 1)
         await append(modelled, "canary:elsewhere", 1, conversation="c2")
@@ -300,22 +292,22 @@ class TestNothingInFlightComesBack:
         await append(modelled, "canary:after", 2)
         assert (await end(modelled)).state == job_pb2.JOB_STATE_SUCCEEDED
         assert (await end(modelled, "c2")).state == job_pb2.JOB_STATE_CANCELLED
-        ((content,),) = rows(tenant_conninfo, "SELECT content FROM hitherto.memories")
+        ((content,),) = rows(modelled.conninfo, "SELECT content FROM hitherto.memories")
         assert "after" in content
         (job_id,) = await submit(modelled, talk("canary:elsewhere", conversation="c2"))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
-        assert model.calls["chat"] == 1
+        assert modelled.model.calls["chat"] == 1
 
     async def test_h1_a_job_that_is_asking_the_model_and_those_behind_it(
-        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
+        self, modelled: Services
     ) -> None:
         """Row 57's fence: its answer is refused, and neither retry nor resubmission learns it. The
         next job is not held up by them."""
-        model.queue(SlowDrip(seconds=0.05, size=8))
+        modelled.model.queue(SlowDrip(seconds=0.05, size=8))
         said = [talk(f"canary:late{n}", conversation=f"c{n}", at=NOON) for n in range(4)]
         job_ids = await submit(modelled, *said)
         async with asyncio.timeout(180):
-            await model.called(1)
+            await modelled.model.called(1)
         assert await clear(modelled) == NOTHING
         for job_id in job_ids:
             job = await ended(modelled, job_id)
@@ -325,33 +317,29 @@ class TestNothingInFlightComesBack:
         assert (await ended(modelled, job_ids[0])).state == job_pb2.JOB_STATE_SUCCEEDED
         await learn(modelled, talk("canary:next", conversation="next", at=NOON))
         ((content,),) = rows(
-            tenant_conninfo, "SELECT content FROM hitherto.memories WHERE status = 'active'"
+            modelled.conninfo, "SELECT content FROM hitherto.memories WHERE status = 'active'"
         )
         assert "next" in content
         assert not await remembered(modelled, "late")
-        assert model.calls["chat"] == 2
+        assert modelled.model.calls["chat"] == 2
 
-    async def test_h1_a_dead_job_that_is_run_again(
-        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
-    ) -> None:
+    async def test_h1_a_dead_job_that_is_run_again(self, modelled: Services) -> None:
         """An operator who repairs the model and retries what died brings nothing back."""
-        model.always(RawReply.saying("no JSON"))
+        modelled.model.always(RawReply.saying("no JSON"))
         (job_id,) = await submit(modelled, talk("canary:dead", at=NOON))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_DEAD
         await clear(modelled)
-        model.always(None)
+        modelled.model.always(None)
         await ask(modelled, "RetryJob", job_id=job_id)
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.memories") == []
+        assert rows(modelled.conninfo, "SELECT 1 FROM hitherto.memories") == []
 
-    async def test_b11_said_again_later_it_is_learnt_again(
-        self, modelled: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_b11_said_again_later_it_is_learnt_again(self, modelled: Services) -> None:
         """B11: only what the user says after the clearing counts, however old the words are."""
         await learn(modelled, talk("canary:tea", at=NOON))
         await clear(modelled)
         await learn(modelled, talk("canary:tea", conversation="c2", at=NOON))
-        assert statuses(tenant_conninfo) == {"forgotten": 1}
+        assert statuses(modelled.conninfo) == {"forgotten": 1}
         later = datetime.now(UTC) + timedelta(seconds=1)
         await learn(modelled, talk("canary:tea", conversation="c3", at=later))
         assert await remembered(modelled, "tea")
@@ -402,9 +390,7 @@ class TestWhatElseIsCleared:
         assert found.results
         assert (await search(services, "Lisbon", scopes=[SCOPES[3]])).results
 
-    async def test_h1_f7_conversations_with_all_that_was_said(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_h1_f7_conversations_with_all_that_was_said(self, services: Services) -> None:
         """Messages, summaries, sessions and their passages are gone for good."""
         said = ("I live in Lisbon. Zanzibarquux!", "Nhà ở Huế 🏯.")
         for n in range(3):
@@ -423,13 +409,13 @@ class TestWhatElseIsCleared:
             "summary_embeddings", "passage_postings", "session_contexts", "recent_items",
             "memory_sources", "consolidation_groups",
         ):  # fmt: skip
-            assert rows(tenant_conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
+            assert rows(services.conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
         assert (await clear(services, conversations=True)) == NOTHING
         result = await learn(services, talk("I work as a pilot.", conversation="c1", at=NOON))
         assert result.memories_created == 1
 
     async def test_the_index_is_read_once_for_all_conversations(
-        self, modelled: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+        self, modelled: Services, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It grows with the user, as their number does: each read it all, for an hour or more."""
         for n in range(4):
@@ -444,14 +430,10 @@ class TestWhatElseIsCleared:
         monkeypatch.setattr(reindexing, "sweep_postings", counting)
         assert (await clear(modelled, conversations=True))["conversations"] == 4
         assert swept == 1
-        assert rows(tenant_conninfo, _WITHOUT_A_MEMORY) == []
+        assert rows(modelled.conninfo, _WITHOUT_A_MEMORY) == []
 
     async def test_the_index_is_swept_after_a_call_that_ended_early(
-        self,
-        modelled: Services,
-        conninfo: str,
-        tenant_conninfo: str,
-        monkeypatch: pytest.MonkeyPatch,
+        self, modelled: Services, conninfo: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whoever called never repeats it, as after the end of their process or of ours."""
         for n in range(2):
@@ -463,9 +445,9 @@ class TestWhatElseIsCleared:
         monkeypatch.setattr(clearing, "_finish", breaking)
         with pytest.raises(grpc.aio.AioRpcError):
             await clear(modelled, conversations=True)
-        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.messages") == []
-        assert rows(tenant_conninfo, _WITHOUT_A_MEMORY)
+        assert rows(modelled.conninfo, "SELECT 1 FROM hitherto.messages") == []
+        assert rows(modelled.conninfo, _WITHOUT_A_MEMORY)
         async with sweeping(conninfo) as sweeps:
             assert await sweeps.drop_words() == 1
-            assert rows(tenant_conninfo, _WITHOUT_A_MEMORY) == []
+            assert rows(modelled.conninfo, _WITHOUT_A_MEMORY) == []
             assert await sweeps.drop_words() == 0

@@ -12,7 +12,6 @@ import pytest
 from hitherto_client.command import main
 from tests.e2e.conftest import Services
 from tests.e2e.learning import echo
-from tests.scripted_model import ScriptedModel
 
 
 class Typed:
@@ -51,11 +50,9 @@ def at(typed: Typed, services: Services, monkeypatch: pytest.MonkeyPatch) -> Typ
 
 
 @pytest.fixture
-def at_model(
-    typed: Typed, modelled: Services, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
-) -> Typed:
+def at_model(typed: Typed, modelled: Services, monkeypatch: pytest.MonkeyPatch) -> Typed:
     """The command at services with the scripted model, which repeats what it hears."""
-    model.script = echo
+    modelled.model.script = echo
     return pointed(typed, modelled, monkeypatch)
 
 

@@ -65,10 +65,8 @@ async def the_job(services: Services, user: str = "ana") -> job_pb2.Job:
     return await ended(services, job.id)
 
 
-async def test_document_002_five_writing_style_memories_become_one(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
+async def test_document_002_five_writing_style_memories_become_one(modelled: Services) -> None:
+    modelled.model.script = script(all_into(ONE_STYLE))
     for number, style in enumerate(STYLES):
         await say(modelled, style, conversation=f"c{number}")
     job = await consolidate(modelled, tag=STYLE)
@@ -88,7 +86,7 @@ async def test_document_002_five_writing_style_memories_become_one(
     assert found.valid_from.ToNanoseconds() == begins
     assert found.job_id == job.id
     assert (job.result.memories_created, job.result.prompt_version) == (1, "consolidation_2")
-    (request,) = consolidations(list(model.chat_requests))
+    (request,) = consolidations(list(modelled.model.chat_requests))
     assert [each.local_id for each in request.memories] == ["e1", "e2", "e3", "e4", "e5"]
     assert request.body["response_format"]["json_schema"]["name"] == "consolidation"
     # B14: the call is charged.
@@ -99,20 +97,18 @@ async def test_document_002_five_writing_style_memories_become_one(
         "SELECT stage, calls, input_tokens, cost_usd > 0 FROM hitherto.usage_ledger"
         " WHERE kind = 'consolidation' AND stage = 'consolidation'"
     )
-    assert rows(tenant_conninfo, charged) == [("consolidation", 1, 100, True)]
+    assert rows(modelled.conninfo, charged) == [("consolidation", 1, 100, True)]
 
 
-async def test_c1_nothing_is_merged_below_the_bounds(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_c1_nothing_is_merged_below_the_bounds(modelled: Services) -> None:
     """Without a tag above 5, with one from 5; a sixth of a tag sets it off by itself."""
-    model.script = script(all_into(ONE_STYLE))
+    modelled.model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
     assert await jobs_of(modelled) == []
     assert (await consolidate(modelled)).result.counts["groups"] == 0
     await say(modelled, *STYLES[:4], tag="other", user="ben")
     assert (await consolidate(modelled, user="ben", tag="other")).result.counts["groups"] == 0
-    assert calls(model) == 0
+    assert calls(modelled.model) == 0
     # A dry run counts and asks nobody.
     counts = {"groups": 1, "memories": 5, "skipped_unchanged": 0}
     for user in ("ana", ""):
@@ -120,7 +116,7 @@ async def test_c1_nothing_is_merged_below_the_bounds(
         assert dict(told.counts) == dict(told.job.result.counts) == counts
         assert told.job.state == job_pb2.JOB_STATE_SUCCEEDED
         assert told.job.consistency_token
-    assert calls(model) == 0
+    assert calls(modelled.model) == 0
     assert await contents(modelled) == sorted(STYLES)
     await say(modelled, SIXTH, conversation="c2")
     job = await the_last(modelled)
@@ -129,35 +125,33 @@ async def test_c1_nothing_is_merged_below_the_bounds(
     assert await contents(modelled) == [ONE_STYLE]
 
 
-async def test_c1_a_second_run_changes_nothing_and_asks_nobody(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(nothing)
+async def test_c1_a_second_run_changes_nothing_and_asks_nobody(modelled: Services) -> None:
+    modelled.model.script = script(nothing)
     await say(modelled, *STYLES, SIXTH)
     assert (await the_job(modelled)).result.counts["groups"] == 1
     before = rows_of(await memories(modelled))
     job = await consolidate(modelled)
     assert job.result.counts["skipped_unchanged"] == 1
     assert job.result.usage.llm_calls == 0
-    assert calls(model) == 1
+    assert calls(modelled.model) == 1
     assert rows_of(await memories(modelled)) == before
     # Somebody who names the tag asks for another look.
     await consolidate(modelled, tag=STYLE)
-    assert calls(model) == 2
+    assert calls(modelled.model) == 2
 
 
 async def test_c1_a_group_in_which_nothing_was_merged_is_not_asked_about_again(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """However often its tag grows by something else."""
-    model.script = script(nothing)
+    modelled.model.script = script(nothing)
     await say(modelled, *CASUAL, SIXTH)
     await the_job(modelled)
     asked = []
     for number, other in enumerate(("The ferry leaves at noon", "Bees need no fence")):
         await say(modelled, other, conversation=f"other-{number}")
         await consolidate(modelled)
-        asked.append(calls(model))
+        asked.append(calls(modelled.model))
     assert asked[0] > 1
     assert asked[1] == asked[0]
 
@@ -166,22 +160,20 @@ def rows_of(found: list[memory_pb2.Memory]) -> list[bytes]:
     return [each.SerializeToString(deterministic=True) for each in found]
 
 
-async def test_c1_what_a_merge_leaves_is_not_looked_at_again(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_c1_what_a_merge_leaves_is_not_looked_at_again(modelled: Services) -> None:
     """Two of nine become one: eight are left, still too many, and nothing more is to be said."""
 
     def pens(request: ChatRequest) -> list[dict[str, Any]]:
         ids = [each.local_id for each in request.memories if "pens" in each.content]
         return [merged("The user likes blue pens", ids)] if len(request.memories) == 9 else []
 
-    model.script = script(pens)
+    modelled.model.script = script(pens)
     things = ["pens", "ink and pens", "cups", "mugs", "hats", "socks", "walls", "skies", "cars"]
     await say(modelled, *(f"The user likes blue {thing}" for thing in things), tag="blue")
     job = await the_job(modelled)
     assert job.result.counts["superseded"] == 2
     assert (await consolidate(modelled)).result.counts["skipped_unchanged"] == 1
-    assert calls(model) == 1
+    assert calls(modelled.model) == 1
     # One more is no reason to pay again; five more are.
     await say(modelled, "The user likes blue doors", tag="blue", conversation="c2")
     assert len(await jobs_of(modelled)) == 2
@@ -190,10 +182,8 @@ async def test_c1_what_a_merge_leaves_is_not_looked_at_again(
     assert len(await jobs_of(modelled)) == 3
 
 
-async def test_c1_undo_brings_the_originals_back(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
+async def test_c1_undo_brings_the_originals_back(modelled: Services) -> None:
+    modelled.model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
     before = {each.id: each for each in await memories(modelled)}
     await consolidate(modelled, tag=STYLE)
@@ -212,7 +202,7 @@ async def test_c1_undo_brings_the_originals_back(
     history = await ask(modelled, "GetMemoryHistory", memory_id=back[0].id)
     assert len(history.events) >= 3
     assert rows(
-        tenant_conninfo,
+        modelled.conninfo,
         "SELECT action, count(*) FROM hitherto.history WHERE related_memory_id IS NOT NULL"
         " GROUP BY action ORDER BY action",
     ) == [("restored", 5), ("superseded", 5)]
@@ -240,13 +230,11 @@ async def test_c1_undo_brings_the_originals_back(
 
 
 @pytest.mark.parametrize("garbage", ["truncated_json", "wrong_schema"])
-async def test_row_26_garbage_is_never_nothing_to_merge(
-    modelled: Services, model: ScriptedModel, garbage: str
-) -> None:
+async def test_row_26_garbage_is_never_nothing_to_merge(modelled: Services, garbage: str) -> None:
     """Every kind of it: unit/consolidation/test_merging.py."""
     ordinary = script(nothing)
     reply = ChatAnswer(CONTENT_FAULTS[garbage])
-    model.script = lambda request: reply if request.consolidation else ordinary(request)
+    modelled.model.script = lambda request: reply if request.consolidation else ordinary(request)
     await say(modelled, *STYLES)
     begun = await ask(modelled, "Consolidate", tag=STYLE)
     job = await ended(modelled, begun.job.id)
@@ -254,23 +242,21 @@ async def test_row_26_garbage_is_never_nothing_to_merge(
     assert "MODEL_UNUSABLE" in job.error
     # An attempt asks twice. If the reply was cut off, it asked about the whole group before, and
     # then twice about half of it.
-    assert calls(model) == (3 if garbage == "truncated_json" else 2) * ATTEMPTS
+    assert calls(modelled.model) == (3 if garbage == "truncated_json" else 2) * ATTEMPTS
     # Nothing is taken for looked at: the next run asks again.
-    model.script = script(all_into(ONE_STYLE))
+    modelled.model.script = script(all_into(ONE_STYLE))
     await consolidate(modelled, tag=STYLE)
     assert await contents(modelled) == [ONE_STYLE]
 
 
-async def test_row_27_a_reply_that_was_cut_off_is_asked_for_in_halves(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_row_27_a_reply_that_was_cut_off_is_asked_for_in_halves(modelled: Services) -> None:
     """And an outage of the embedder leaves the merged memory to the back-fill."""
-    model.script = script(all_into(ONE_CASUAL))
+    modelled.model.script = script(all_into(ONE_CASUAL))
     await say(modelled, *CASUAL)
-    model.queue(ChatAnswer('{"memories": [{"type"', finish_reason="length"))
-    model.always(StatusFault(503), endpoint="embeddings")
+    modelled.model.queue(ChatAnswer('{"memories": [{"type"', finish_reason="length"))
+    modelled.model.always(StatusFault(503), endpoint="embeddings")
     job = await consolidate(modelled, tag=STYLE)
-    model.always(None, endpoint="embeddings")
+    modelled.model.always(None, endpoint="embeddings")
     assert job.result.counts["groups"] == 2
     assert job.result.counts["superseded"] == 5
     assert job.result.usage.llm_calls == 3
@@ -295,10 +281,10 @@ class Held:
 
 
 async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_became(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
     held = Held(ONE_STYLE)
-    model.script = held.answer
+    modelled.model.script = held.answer
     await say(modelled, *STYLES)
     begun = await ask(modelled, "Consolidate", tag=STYLE)
     # A run for one user tells at once what there is to do.
@@ -310,7 +296,7 @@ async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_becam
         " content = 'The user changed their mind', updated_at = clock_timestamp()"
         " WHERE content LIKE '%formal language' RETURNING version"
     )
-    assert rows(tenant_conninfo, changed) == [(2,)]
+    assert rows(modelled.conninfo, changed) == [(2,)]
     held.go_on.set()
     job = await ended(modelled, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
@@ -327,11 +313,9 @@ async def the_last(services: Services) -> job_pb2.Job:
     return await ended(services, (await jobs_of(services))[0].id)
 
 
-async def test_row_22_runs_over_the_same_memories_never_deadlock(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_row_22_runs_over_the_same_memories_never_deadlock(modelled: Services) -> None:
     """One for the tenant and one for the user, over two tags, each in its own order."""
-    model.script = script(all_into(ONE_CASUAL))
+    modelled.model.script = script(all_into(ONE_CASUAL))
     await say(modelled, *(f"{each} #other" for each in CASUAL))
     runs = (("ana", STYLE), ("", "other"), ("", STYLE), ("ana", "other"))
     begun = await asyncio.gather(
@@ -341,47 +325,43 @@ async def test_row_22_runs_over_the_same_memories_never_deadlock(
         job = await ended(modelled, each.job.id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert await contents(modelled) == [ONE_CASUAL]
-    assert rows(tenant_conninfo, "SELECT sum(cardinality(supersedes)) FROM hitherto.memories") == [
-        (5,)
-    ]
+    assert rows(
+        modelled.conninfo, "SELECT sum(cardinality(supersedes)) FROM hitherto.memories"
+    ) == [(5,)]
 
 
-async def test_a_run_over_the_tenant_goes_through_its_users(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_a_run_over_the_tenant_goes_through_its_users(modelled: Services) -> None:
     """One without an answer holds up nobody: the next attempt asks about what is left.
 
     Whoever wants nothing learnt is not put before the model.
     """
-    model.script = script(all_into(ONE_STYLE))
+    modelled.model.script = script(all_into(ONE_STYLE))
     for user in ("ana", "ben", "eva", "kim"):
         await say(modelled, *STYLES, user=user)
     await say(modelled, *STYLES[:3], user="joe")
     off = "UPDATE hitherto.users SET learning_enabled = false WHERE user_id = 'kim' RETURNING 1"
-    rows(tenant_conninfo, off)
+    rows(modelled.conninfo, off)
     begun = await ask(modelled, "Consolidate", user_id="kim", tag=STYLE)
     refused = await ended(modelled, begun.job.id)
     assert refused.state == job_pb2.JOB_STATE_CANCELLED
     assert "LEARNING_DISABLED" in refused.error
-    model.queue(ChatAnswer("no"), ChatAnswer("no"))
+    modelled.model.queue(ChatAnswer("no"), ChatAnswer("no"))
     job = await consolidate(modelled, user="", tag=STYLE)
     assert (job.attempt, job.user_id) == (2, "")
     assert dict(job.result.counts) == {name: 3 * count for name, count in ONE_MERGE.items()}
-    assert calls(model) == 5
+    assert calls(modelled.model) == 5
     for user in ("ana", "ben", "eva"):
         assert await contents(modelled, user=user) == [ONE_STYLE]
     for user, left in (("joe", 3), ("kim", 5)):
         assert len(await contents(modelled, user=user)) == left
 
 
-async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(modelled: Services) -> None:
     """The job that a schedule queues: of the tenant, and asked for by nobody."""
 
     async def nightly() -> job_pb2.Job:
         ((job_id,),) = rows(
-            tenant_conninfo,
+            modelled.conninfo,
             "INSERT INTO jobs (job_id, tenant_id, kind, max_attempts) VALUES (gen_random_uuid(),"
             " current_setting('hitherto.tenant_id'), 'consolidation', 4) RETURNING job_id",
         )
@@ -389,15 +369,15 @@ async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
         return job
 
-    model.script = script(nothing)
+    modelled.model.script = script(nothing)
     for user in ("ana", "ben"):
         await say(modelled, *STYLES, user=user)
     await say(modelled, SIXTH, conversation="c2")
     await the_job(modelled)
-    model.script = script(all_into(ONE_STYLE))
+    modelled.model.script = script(all_into(ONE_STYLE))
     # One user has too few, the other's were looked at already.
     assert (await nightly()).result.counts["skipped_unchanged"] == 1
-    assert calls(model) == 1
+    assert calls(modelled.model) == 1
     await say(modelled, f"{STYLES[0]} always", conversation="c3")
     job = await nightly()
     # Only what is near the new one is looked at again.
@@ -441,14 +421,14 @@ def stated(memory: memory_pb2.Memory) -> bytes:
         take back late; told: {FIVE}
     """
 )
-async def test_a_merge(modelled: Services, model: ScriptedModel, story: Sequence[str]) -> None:
-    await Teller(modelled, model).tell(story)
+async def test_a_merge(modelled: Services, story: Sequence[str]) -> None:
+    await Teller(modelled).tell(story)
 
 
 async def test_row_72_words_that_an_original_has_too_are_one_memory_again(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    model.script = script(all_into(STYLES[0]))
+    modelled.model.script = script(all_into(STYLES[0]))
     await say(modelled, *STYLES)
     await consolidate(modelled, tag=STYLE)
     await say(modelled, STYLES[0], conversation="late")
@@ -461,7 +441,7 @@ async def test_row_72_words_that_an_original_has_too_are_one_memory_again(
 
 
 async def test_row_72_what_outlives_a_merge_mentions_what_its_own_words_name(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """Also if an original names it, and nothing else that an original names."""
     newer = "The user likes to write to Clara in a formal tone"
@@ -480,7 +460,7 @@ async def test_row_72_what_outlives_a_merge_mentions_what_its_own_words_name(
             ]
         )
 
-    model.script = answer
+    modelled.model.script = answer
     days = ("Monday", "Tuesday", "Friday", "Saturday", "Sunday")
     told = [f"The user likes to write to Clara and Dora on {day}" for day in days]
     await learn(modelled, talk(*told))

@@ -179,7 +179,7 @@ async def test_a_custom_template_must_be_usable(services: Services, ana: None) -
 
 
 async def test_nobody_and_the_switched_off_get_an_empty_answer(
-    services: Services, ana: None, tenant_conninfo: str
+    services: Services, ana: None
 ) -> None:
     unknown = await context(services, user="nobody", query="Porto")
     assert (unknown.profile.version, unknown.prompt_block, unknown.reason) == (0, "", "")
@@ -187,7 +187,7 @@ async def test_nobody_and_the_switched_off_get_an_empty_answer(
     assert not any(sections)
     found = await search(services, "Porto", user="nobody")
     assert (list(found.results), found.candidates_total, found.reason) == ([], 0, "")
-    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(services.conninfo) as connection:
         await connection.execute("UPDATE users SET memory_enabled = false WHERE user_id = 'ana'")
     off = await context(services, query="Porto")
     assert (off.reason, off.prompt_block, len(off.memories)) == ("MEMORY_DISABLED", "", 0)
@@ -197,12 +197,12 @@ async def test_nobody_and_the_switched_off_get_an_empty_answer(
 
 
 async def test_what_is_told_is_counted_and_nothing_else_is_written(
-    services: Services, ana: None, tenant_conninfo: str
+    services: Services, ana: None
 ) -> None:
     """D11: GetContext and SearchMemories count, lists do not; but for the audit log no other table
     is written to by reads."""
     async with await psycopg.AsyncConnection.connect(
-        tenant_conninfo, autocommit=True
+        services.conninfo, autocommit=True
     ) as connection:
 
         async def fetch(statement: str) -> list[Any]:

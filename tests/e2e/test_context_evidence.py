@@ -19,7 +19,6 @@ from tests.e2e.masks import masked
 from tests.e2e.methods import ask
 from tests.e2e.shelf import fill
 from tests.integration.retrieval.seed_passages import Turn
-from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
 
 COUNT = counter("o200k_base")
@@ -34,9 +33,9 @@ def outline(title: str, text: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def ana(modelled: Services, model: ScriptedModel) -> None:
+async def ana(modelled: Services) -> None:
     """Somebody who moved, has a cat that only messages tell of, and much else."""
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "Glasgow": lambda r: {
                 "new_memories": [memory("Ana lives in Glasgow")],
@@ -144,9 +143,9 @@ async def test_d16_the_answer_comes_first_with_its_day_and_messages_answer_too(
 
 @pytest.mark.parametrize("query", ["I cannot eat nuts", ""])
 async def test_d3_what_is_forgotten_takes_no_place_of_what_is_found(
-    modelled: Services, model: ScriptedModel, query: str
+    modelled: Services, query: str
 ) -> None:
-    model.script = replies({"nuts 9": [memory("Ana is allergic", ["m2", "m3", "m4"])]})
+    modelled.model.script = replies({"nuts 9": [memory("Ana is allergic", ["m2", "m3", "m4"])]})
     said = ["I eat what I like", *(f"I cannot eat nuts {number}" for number in (7, 8, 9))]
     await learn(modelled, talk(*said, at=MARCH))
     scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
@@ -161,11 +160,9 @@ async def test_d3_what_is_forgotten_takes_no_place_of_what_is_found(
     assert first.message.content == said[0]
 
 
-async def test_c5_no_reply_and_no_excerpt_tells_what_is_forgotten(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_c5_no_reply_and_no_excerpt_tells_what_is_forgotten(modelled: Services) -> None:
     """A reply may come in several messages, after what tools said, or answer several messages."""
-    model.script = replies(
+    modelled.model.script = replies(
         {"ulcer": [memory("Ana has an ulcer", ["m3"]), memory("Ana likes pottery", ["m2"])]}
     )
     await learn(
@@ -282,11 +279,11 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
 
 
 async def test_d16_an_old_message_says_that_its_memory_has_other_words_by_now(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """An update ends nothing: without a note, both numbers would stand there as true."""
     number, quote = "The pharmacy of Ana has the number 44 19", "The pharmacy has a new number"
-    model.script = replies(
+    modelled.model.script = replies(
         {
             quote: lambda r: {
                 "updated_memories": [
@@ -298,7 +295,7 @@ async def test_d16_an_old_message_says_that_its_memory_has_other_words_by_now(
                     }
                 ]
             },
-            "44 10": lambda _: {"new_memories": [memory(number.replace("19", "10"), ["m1"])]},
+            "44 10": [memory(number.replace("19", "10"))],
         }
     )
     old = "The pharmacy near the church has the number 44 10, and Mr Bell rings when it is ready"
@@ -313,11 +310,9 @@ async def test_d16_an_old_message_says_that_its_memory_has_other_words_by_now(
         assert f"- user: {old}" in (await context(modelled, query, **other)).prompt_block
 
 
-async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(modelled: Services) -> None:
     """By both read paths, with and without a query; summaries of other things stay."""
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "nuts": lambda r: {
                 "new_memories": [
@@ -381,9 +376,7 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
     assert {one.title for one in listed.conversations} == {"Food for Ana", "Masks", "The week"}
 
 
-async def test_d16_a_summary_says_until_when_what_was_learnt_held(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_d16_a_summary_says_until_when_what_was_learnt_held(modelled: Services) -> None:
     summaries = {
         "Porto": lambda r: {
             "new_memories": [memory("Ana works in Porto")],
@@ -397,7 +390,7 @@ async def test_d16_a_summary_says_until_when_what_was_learnt_held(
             **outline("A new job", "Ana changed to an office in Leeds."),
         },
     }
-    model.script = replies(summaries)
+    modelled.model.script = replies(summaries)
     await learn(modelled, talk("I work in Porto", conversation="porto", at=MARCH))
     await learn(modelled, talk("My new job is in Leeds", conversation="leeds", at=AUGUST))
     for _ in range(2):
@@ -437,11 +430,11 @@ async def test_d16_what_the_last_answer_rested_on_is_told_with_the_same_care(
 
 
 async def test_d16_what_was_answered_to_the_same_question_is_no_evidence(
-    services: Services, tenant_conninfo: str
+    services: Services,
 ) -> None:
     """Also with what a tool returned, and what was said before it was asked, in between."""
     await fill(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         conversations={
             "c1": [
@@ -467,12 +460,12 @@ async def test_d16_what_was_answered_to_the_same_question_is_no_evidence(
 
 
 async def test_d16_a_profile_says_its_days_and_the_user_is_no_entity_of_the_block(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     words = "I am Ana Silva and I live in Porto with Rui"
     people = [{"name": name, "type": "person"} for name in ("Ana", "Rui")]
     facts = {"name": "Ana Silva", "location": "Porto"}
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "Porto": {
                 "new_memories": [memory("Ana lives in Porto with Rui", entities=people)],

@@ -70,11 +70,9 @@ async def test_d1_conversations_about_the_query_come_before_recent_ones(
         assert told.conversations[0].conversation_id == "python", query
 
 
-async def test_d1_what_is_relevant_is_of_the_kinds_asked_for(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_d1_what_is_relevant_is_of_the_kinds_asked_for(services: Services) -> None:
     await fill(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         memories=[Fact("Ana keeps bees")],
         conversations={"c": [Turn(f"Bees again, {n}") for n in range(4)]},
@@ -97,18 +95,16 @@ async def test_d1_what_is_relevant_is_of_the_kinds_asked_for(
     assert {report.name for report in none.legs} == {"profile", "recent"}
 
 
-async def test_f4_what_the_last_answer_rested_on_comes_back(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_f4_what_the_last_answer_rested_on_comes_back(services: Services) -> None:
     """As it was stored, whatever kind it is; what is not the user's or is forgotten does not."""
     mine = await fill(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         memories=[Fact("Ana keeps bees"), Fact("Ana kept goats", status="forgotten")],
         documents=[Paper("gmail", ["Honey order"])],
     )
-    (theirs,) = await fill(tenant_conninfo, "minh", memories=[Fact("Minh sails")])
-    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
+    (theirs,) = await fill(services.conninfo, "minh", memories=[Fact("Minh sails")])
+    async with await psycopg.AsyncConnection.connect(services.conninfo) as connection:
         cursor = await connection.execute("SELECT document_id FROM documents")
         ((document,),) = await cursor.fetchall()
     named = [
@@ -120,7 +116,7 @@ async def test_f4_what_the_last_answer_rested_on_comes_back(
         {"id": mine[0], "relevance": 0.1},
     ]
     await converse(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         {
             "c1": [

@@ -20,7 +20,7 @@ from tests.e2e.learning import learn, talk
 from tests.e2e.masks import masked
 from tests.e2e.methods import ask, read_refusal
 from tests.integration.retrieval.seed import Fact, remember
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 pb = retrieval_service_pb2
@@ -110,9 +110,7 @@ async def test_recent_conversations_with_and_without_messages(services: Services
     assert full.conversations[0].messages[-1].content == "word 5 21"
 
 
-async def test_suggestions_come_from_the_summaries(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_suggestions_come_from_the_summaries(modelled: Services) -> None:
     """D15: prepared when the conversation was read; no model is asked now."""
 
     def script(request: ChatRequest) -> ChatAnswer:
@@ -127,28 +125,26 @@ async def test_suggestions_come_from_the_summaries(
             },
         )
 
-    model.script = script
+    modelled.model.script = script
     await learn(
         modelled,
         talk("urgent matter", conversation="old", at=NOON),
         talk("small talk", conversation="new", at=NOON + timedelta(hours=1)),
     )
-    calls = model.calls["chat"]
+    calls = modelled.model.calls["chat"]
     found = await modelled.retrieval.GetSuggestions(pb.GetSuggestionsRequest(user_id="ana"))
     assert list(found.suggestions) == ["Còn trong Node.js thì sao?", "Anything?"]
     assert list(found.recent_topics) == ["tea", "retries"]
     assert [c.conversation_id for c in found.recent_conversations] == ["new", "old"]
-    assert model.calls["chat"] == calls
+    assert modelled.model.calls["chat"] == calls
     nobody = await modelled.retrieval.GetSuggestions(pb.GetSuggestionsRequest(user_id="bea"))
     assert not nobody.suggestions
 
 
-async def test_entities_are_found_by_a_part_of_the_name(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_entities_are_found_by_a_part_of_the_name(services: Services) -> None:
     """D7: prefix, inside, without case and diacritics; those mentioned most first."""
     await remember(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         [
             Fact("1", entities=["Nguyễn Thành", "Sarah Miller"]),

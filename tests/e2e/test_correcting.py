@@ -16,7 +16,7 @@ from tests.e2e.curating import change, events, forget, found, history, plain, re
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, talk
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, Refusal, refused
-from tests.scripted_model import ScriptedModel, StatusFault
+from tests.scripted_model import StatusFault
 from tests.scripted_model.answers import memory
 
 UPDATE = METHODS["MemoryService/UpdateMemory"]
@@ -37,9 +37,7 @@ async def refusal_of(services: Services, memory_id: str, *paths: str, **fields: 
     return await refused(services, UPDATE, masked(request))
 
 
-async def test_c5_a_correction_keeps_the_id_and_the_earlier_version(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_c5_a_correction_keeps_the_id_and_the_earlier_version(services: Services) -> None:
     saved = (await save(services, "Ana lives in Porto", tags=["home"])).memory
     after = await update(services, saved.id, content="Ana lives in Lisbon", importance=0.0)
     assert (after.id, after.version, after.content) == (saved.id, 2, "Ana lives in Lisbon")
@@ -50,10 +48,10 @@ async def test_c5_a_correction_keeps_the_id_and_the_earlier_version(
     assert after.created_at == saved.created_at
     assert after.job_id == ""
     assert await memories(services) == [after]
-    assert rows(tenant_conninfo, "SELECT version, content FROM memory_versions") == [
+    assert rows(services.conninfo, "SELECT version, content FROM memory_versions") == [
         (1, "Ana lives in Porto")
     ]
-    created, updated = history(tenant_conninfo, saved.id)
+    created, updated = history(services.conninfo, saved.id)
     assert (created[0], updated[0], updated[1]) == ("created", "updated", 2)
     assert updated[3] == created[3] != "extraction"
     told, made = await events(services, saved.id)
@@ -66,9 +64,7 @@ async def test_c5_a_correction_keeps_the_id_and_the_earlier_version(
     assert (after.origin, after.status) == (memory_pb2.ORIGIN_TOOL, ACTIVE)
 
 
-async def test_the_new_words_find_it_and_the_index_stays_in_step(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_the_new_words_find_it_and_the_index_stays_in_step(services: Services) -> None:
     saved = (await save(services, "Ana lives in Porto", keywords=["Foz"])).memory
     other = (await save(services, "Ana bakes rye bread")).memory
     now = "Ana lives in Lisbon near the river Tejo"
@@ -79,7 +75,7 @@ async def test_the_new_words_find_it_and_the_index_stays_in_step(
     assert (await found(services, "Alfama"))[0] == now
     expected = count_terms(now, "Alfama")
     held = rows(
-        tenant_conninfo,
+        services.conninfo,
         "SELECT p.term, p.frequencies[array_position(p.lexical_nos, m.lexical_no)]"
         " FROM postings p JOIN memories m USING (tenant_id, user_id)"
         f" WHERE m.memory_id = '{saved.id}' AND m.lexical_no = ANY(p.lexical_nos)",
@@ -87,29 +83,27 @@ async def test_the_new_words_find_it_and_the_index_stays_in_step(
     assert dict(held) == dict(expected)
     both = expected.total() + count_terms(other.content).total()
     counted = "SELECT lexical_documents, lexical_terms FROM users"
-    assert rows(tenant_conninfo, counted) == [(2, both)]
+    assert rows(services.conninfo, counted) == [(2, both)]
 
 
-async def test_a_new_text_is_embedded_once_and_other_changes_not_at_all(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_a_new_text_is_embedded_once_and_other_changes_not_at_all(modelled: Services) -> None:
     saved = (await save(modelled, "Ana lives in Porto")).memory
-    calls = model.calls["embeddings"]
+    calls = modelled.model.calls["embeddings"]
     await update(modelled, saved.id, tags=["home"])
     await update(modelled, saved.id, content="Ana lives in Porto")
-    before = model.calls["embeddings"]
+    before = modelled.model.calls["embeddings"]
     assert before - calls <= 1
     await update(modelled, saved.id, content="Ana lives in Lisbon")
-    assert model.calls["embeddings"] == before + 1
+    assert modelled.model.calls["embeddings"] == before + 1
     states = (
         "SELECT m.embedding_state, m.text_version = e.text_version FROM memories m"
         " JOIN memory_embeddings e USING (tenant_id, user_id, memory_id)"
     )
-    assert rows(tenant_conninfo, states) == [("stored", True)]
+    assert rows(modelled.conninfo, states) == [("stored", True)]
     # Row 32: without the embedder the new words are found, and the old vector says nothing.
-    model.always(StatusFault(503), endpoint="embeddings")
+    modelled.model.always(StatusFault(503), endpoint="embeddings")
     await update(modelled, saved.id, content="Ana lives in Coimbra")
-    assert rows(tenant_conninfo, states) == [("pending", False)]
+    assert rows(modelled.conninfo, states) == [("pending", False)]
     assert await found(modelled, "Coimbra") == ["Ana lives in Coimbra"]
 
 
@@ -212,9 +206,7 @@ async def test_an_expiry_moves_with_the_day_that_the_new_words_name(services: Se
     assert after.expires_at.ToDatetime(UTC) == passed
 
 
-async def test_what_changes_nothing_makes_no_version(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_what_changes_nothing_makes_no_version(services: Services) -> None:
     free = {"n": 1, "l": [1]}
     saved = (await save(services, "Ana lives in Porto", tags=["home"], metadata=free)).memory
     for paths, fields in (
@@ -226,41 +218,39 @@ async def test_what_changes_nothing_makes_no_version(
     ):
         after = await update(services, saved.id, *paths, **fields)
         assert after == saved, (paths, fields)
-    assert len(history(tenant_conninfo, saved.id)) == 1
+    assert len(history(services.conninfo, saved.id)) == 1
     await update(services, saved.id, "entities", entities=["Porto", "Ana"])
     named = await update(services, saved.id, "entities", entities=["Ana", "Porto", "ana"])
     assert named.version == 2
 
 
-async def test_entities_are_replaced_by_name(services: Services, tenant_conninfo: str) -> None:
+async def test_entities_are_replaced_by_name(services: Services) -> None:
     saved = (await save(services, "Ana works with Sarah")).memory
     after = await update(services, saved.id, entities=["Sarah", "Đà Nẵng"])
     assert (after.version, sorted(after.entities)) == (2, ["Sarah", "Đà Nẵng"])
     table = "SELECT name, type, mention_count FROM entities WHERE mention_count > 0 ORDER BY name"
-    assert rows(tenant_conninfo, table) == [("Sarah", "other", 1), ("Đà Nẵng", "other", 1)]
-    change(tenant_conninfo, "UPDATE entities SET type = 'person' WHERE name = 'Sarah'")
+    assert rows(services.conninfo, table) == [("Sarah", "other", 1), ("Đà Nẵng", "other", 1)]
+    change(services.conninfo, "UPDATE entities SET type = 'person' WHERE name = 'Sarah'")
     second = (await save(services, "Ana writes to Sarah on Mondays")).memory
     after = await update(services, second.id, entities=["sarah"])
     # The entity that is known, under its own name.
     assert list(after.entities) == ["Sarah"]
     after = await update(services, saved.id, "entities")
     assert list(after.entities) == []
-    assert rows(tenant_conninfo, table) == [("Sarah", "person", 1)]
+    assert rows(services.conninfo, table) == [("Sarah", "person", 1)]
     told = (await events(services, saved.id))[0]
     assert plain(told.before) == {"entities": ["Sarah", "Đà Nẵng"]}
     assert plain(told.after) == {"entities": []}
 
 
-async def test_row_39_corrections_at_once_lose_nothing(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_row_39_corrections_at_once_lose_nothing(services: Services) -> None:
     saved = (await save(services, "Ana lives in Porto")).memory
     await asyncio.gather(
         *(update(services, saved.id, f"metadata.k{n}", metadata={f"k{n}": n}) for n in range(12))
     )
     (after,) = await memories(services)
     assert (after.version, len(after.metadata)) == (13, 12)
-    versions = rows(tenant_conninfo, "SELECT version FROM memory_versions ORDER BY version")
+    versions = rows(services.conninfo, "SELECT version FROM memory_versions ORDER BY version")
     assert versions == [(n,) for n in range(1, 13)]
     checked = await asyncio.gather(
         *(update(services, saved.id, version=13, importance=n / 10 + 0.05) for n in range(6)),
@@ -340,9 +330,7 @@ async def test_what_cannot_be_changed_is_named(services: Services) -> None:
     assert set(refusal.fields) == {"memory.metadata.n", "memory.valid_from"}
 
 
-async def test_only_what_is_believed_or_waits_can_be_corrected(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_only_what_is_believed_or_waits_can_be_corrected(services: Services) -> None:
     saved = (await save(services, "Ana lives in Porto")).memory
     successor = (await save(services, "Ana lives in Lisbon")).memory
     await forget(services, saved.id)
@@ -351,12 +339,12 @@ async def test_only_what_is_believed_or_waits_can_be_corrected(
     )
     for status in ("forgotten", "superseded", "contradicted"):
         by = None if status == "forgotten" else successor.id
-        change(tenant_conninfo, rewrite, status=status, by=by, id=saved.id)
+        change(services.conninfo, rewrite, status=status, by=by, id=saved.id)
         refusal = await refusal_of(services, saved.id, content="Ana lives in Rome")
         assert refusal.code == grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "MEMORY_STATUS_CONFLICT"
         assert refusal.metadata == {"memory_id": saved.id, "status": status.upper()}
-    change(tenant_conninfo, rewrite, status="archived", by=None, id=saved.id)
+    change(services.conninfo, rewrite, status="archived", by=None, id=saved.id)
     after = await update(services, saved.id, content="Ana lives in Rome")
     assert after.status == memory_pb2.MEMORY_STATUS_ARCHIVED
 
@@ -384,9 +372,9 @@ async def test_row_67_a_correction_is_no_way_around_review(services: Services) -
 
 
 async def test_row_38_what_was_said_before_a_correction_never_overwrites_it(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "late": lambda r: {
                 "updated_memories": [

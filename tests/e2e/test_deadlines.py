@@ -53,14 +53,14 @@ async def code_of(call: Any) -> grpc.StatusCode:
 
 
 async def test_a_model_that_is_registered_later_is_used_and_another_is_not(
-    start_services: StartServices, superuser_conninfo: str, model: ScriptedModel
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """Contract, active embedding model: never mixed, and the missing leg says why."""
     async with start_services() as services:
-        await remember(superuser_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+        await remember(services.conninfo, "ana", FACTS, embedder=OfflineEmbedder())
         found = await search(services, "Porto")
         assert leg(found, "semantic").state == search_pb2.LEG_STATE_RAN
-    async with start_services(**model_settings(model)) as services:
+    async with start_services(model) as services:
         # Retrieval can make these vectors itself, whatever it is configured for.
         assert leg(await search(services, "tea"), "semantic").state == search_pb2.LEG_STATE_RAN
         assert model.calls["embeddings"] == 0
@@ -128,12 +128,12 @@ async def test_retrieval_that_began_before_the_first_model(
 
 
 async def test_a_full_pool_is_told_at_once_while_health_answers(
-    start_services: StartServices, ana: None, superuser_conninfo: str
+    start_services: StartServices, ana: None
 ) -> None:
     """faults.md row 18, and row 51: a slot is free again when its caller goes."""
     async with start_services(read_pool_size=1) as services:
         health: Any = health_pb2_grpc.HealthStub(services.retrieval_channel)
-        blocker = await psycopg.AsyncConnection.connect(superuser_conninfo)
+        blocker = await psycopg.AsyncConnection.connect(services.conninfo)
         async with blocker:
             await blocker.execute("LOCK TABLE memories IN ACCESS EXCLUSIVE MODE")
             first = asyncio.ensure_future(search(services, "Porto"))

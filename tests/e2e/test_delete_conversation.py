@@ -24,7 +24,7 @@ from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.sessions import refusal_of
 from tests.e2e.test_belief import facts_of, profile_of
-from tests.scripted_model import ChatAnswer, ChatRequest, Hang, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest, Hang
 from tests.scripted_model.answers import change, cited, memory, value
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -65,16 +65,14 @@ def everything(conninfo: str) -> str:
         )
 
 
-async def test_its_words_are_gone_and_what_was_learnt_stays(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_its_words_are_gone_and_what_was_learnt_stays(services: Services) -> None:
     """F7, with a word that only the messages hold."""
     await learn(
         services,
         talk("My favourite tea is jasmine tea. Zanzibarquux!", conversation="gone", at=NOON),
         talk("I live in Lisbon.", conversation="kept", at=NOON),
     )
-    assert "anzibarquux" in everything(tenant_conninfo)
+    assert "anzibarquux" in everything(services.conninfo)
 
     response = await delete(services, "gone")
 
@@ -84,7 +82,7 @@ async def test_its_words_are_gone_and_what_was_learnt_stays(
         "jobs_cancelled": 0,
         "memories_kept": 1,
     }
-    assert "anzibarquux" not in everything(tenant_conninfo).lower()
+    assert "anzibarquux" not in everything(services.conninfo).lower()
     found = {m.content: m for m in await memories(services)}
     (tea,) = [memory for content, memory in found.items() if "jasmine" in content]
     assert (tea.conversation_id, list(tea.sources)) == ("", [])
@@ -97,7 +95,7 @@ async def test_its_words_are_gone_and_what_was_learnt_stays(
 
 @pytest.mark.parametrize("how", ["deleted", "outlived", "sealed and outlived"])
 async def test_c3_the_words_of_quotes_and_of_a_model_go_with_their_message(
-    how: str, modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    how: str, modelled: Services
 ) -> None:
     """They are copied from messages, as evidence of what changed a memory or the profile; or stand
     in a model's reason for a change, or in a reply that was of no use."""
@@ -117,19 +115,19 @@ async def test_c3_the_words_of_quotes_and_of_a_model_go_with_their_message(
         }
 
     known = [memory("Ana lives in Lisbon."), memory("Ana sings.")]
-    model.script = replies({"Lisbon": {"new_memories": known}, "zanzibarquux": moved})
+    modelled.model.script = replies({"Lisbon": {"new_memories": known}, "zanzibarquux": moved})
     await learn(modelled, talk("I live in Lisbon.", conversation="kept", at=NOON))
     for _ in range(2):  # an attempt asks again once
-        model.queue(ChatAnswer("Sorry, no JSON about zanzibarquux."), endpoint="chat")
+        modelled.model.queue(ChatAnswer("Sorry, no JSON about zanzibarquux."), endpoint="chat")
     await learn(modelled, talk("zanzibarquux, I moved to Porto", conversation="gone", at=NOON))
     unusable = "SELECT 1 FROM unusable_replies"
-    assert len(rows(tenant_conninfo, unusable)) == 1
+    assert len(rows(modelled.conninfo, unusable)) == 1
     if not how.startswith("sealed"):
-        assert rows(tenant_conninfo, "SELECT 1 FROM history WHERE reason ~ 'anzibarquux'")
-        assert "anzibarquux" in everything(tenant_conninfo)
+        assert rows(modelled.conninfo, "SELECT 1 FROM history WHERE reason ~ 'anzibarquux'")
+        assert "anzibarquux" in everything(modelled.conninfo)
     await remove(modelled, how)
-    assert "anzibarquux" not in everything(tenant_conninfo)
-    assert rows(tenant_conninfo, unusable) == []
+    assert "anzibarquux" not in everything(modelled.conninfo)
+    assert rows(modelled.conninfo, unusable) == []
     (kept,) = await memories(modelled)
     assert (kept.content, list(kept.evidence)) == ("Ana lives in Porto.", [])
     told = await profile_of(modelled)
@@ -151,7 +149,7 @@ async def test_a_second_time_there_is_nothing_and_the_name_begins_anew(services:
 
 @pytest.mark.parametrize("cleared", ["deleted", "cleared"])
 async def test_a_conversation_that_only_saved_memories_name(
-    cleared: str, services: Services, tenant_conninfo: str
+    cleared: str, services: Services
 ) -> None:
     """F7: they stay, without its name. Its messages were never sent."""
     await save(services, "Ana likes jasmine tea", conversation_id="zanzibarquux")
@@ -171,40 +169,34 @@ async def test_a_conversation_that_only_saved_memories_name(
         await ask(services, "ClearMemories", include_conversations=True)
     names = "SELECT conversation_id FROM {} WHERE conversation_id IS NOT NULL"
     for table in ("memories", "memory_sources", "statements"):
-        assert rows(tenant_conninfo, names.format(table)) == []
+        assert rows(services.conninfo, names.format(table)) == []
 
 
-async def test_a_job_that_is_asking_the_model_writes_nothing_more(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_a_job_that_is_asking_the_model_writes_nothing_more(modelled: Services) -> None:
     """Row 57's fence: the job is cancelled, cannot be run again, and its late answer is refused."""
-    model.queue(Hang(), endpoint="chat")
+    modelled.model.queue(Hang(), endpoint="chat")
     (job_id,) = await submit(modelled, talk("canary:late", conversation="gone", at=NOON))
     async with asyncio.timeout(180):
-        await model.called(1)
+        await modelled.model.called(1)
     assert (await delete(modelled, "gone")).counts["jobs_cancelled"] == 1
     assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
     refusal = await refusal_of(ask(modelled, "RetryJob", job_id=job_id))
     assert refusal.reason == "JOB_STATE_CONFLICT"
     await learn(modelled, talk("canary:other", conversation="kept", at=NOON))
     assert [m.content for m in await memories(modelled) if "late" in m.content] == []
-    assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.messages WHERE content ~ 'late'") == []
+    assert rows(modelled.conninfo, "SELECT 1 FROM hitherto.messages WHERE content ~ 'late'") == []
 
 
 @pytest.mark.parametrize(("how", "key"), [("deleted", ""), ("deleted", "k"), ("cleared", "k")])
 async def test_a_long_conversation_goes_in_several_transactions(
-    how: str,
-    key: str,
-    services: Services,
-    tenant_conninfo: str,
-    monkeypatch: pytest.MonkeyPatch,
+    how: str, key: str, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a call cannot finish it keeps, and the next one does the rest."""
     monkeypatch.setattr(message_removal, "MESSAGES_AT_ONCE", 20)
     long = talk(*(f"I like fruit{n}." for n in range(45)), at=NOON)
     await learn(services, long, talk("I live in Lisbon.", conversation="kept", at=NOON))
     words = "SELECT 1 FROM passage_postings WHERE corpus = 'messages' AND term ~ '^fruit'"
-    assert rows(tenant_conninfo, words)
+    assert rows(services.conninfo, words)
     messages = "SELECT message_no FROM messages WHERE conversation_id = 'c1' ORDER BY message_no"
 
     async def go_on(timeout: float) -> Any:
@@ -215,16 +207,16 @@ async def test_a_long_conversation_goes_in_several_transactions(
         every = privacy_service_pb2.ClearMemoriesRequest(include_conversations=True, **fields)
         return await services.privacy.ClearMemories(every, timeout=timeout)
 
-    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as holder:
+    async with await psycopg.AsyncConnection.connect(services.conninfo) as holder:
         await holder.execute(
             "SELECT FROM messages WHERE conversation_id = 'c1' AND message_no = 1 FOR UPDATE"
         )
         with pytest.raises(grpc.aio.AioRpcError):
             await go_on(10)
         await holder.rollback()
-    left = [row[0] for row in rows(tenant_conninfo, messages)]
+    left = [row[0] for row in rows(services.conninfo, messages)]
     assert left == list(range(1, 6))
 
     assert (await go_on(120)).counts["messages"] == (5 if how == "deleted" else 6)
 
-    assert rows(tenant_conninfo, messages) == rows(tenant_conninfo, words) == []
+    assert rows(services.conninfo, messages) == rows(services.conninfo, words) == []

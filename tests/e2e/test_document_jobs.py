@@ -44,18 +44,16 @@ LONG = " ".join(f"Sentence number {n} is about tea." for n in range(100))
 _BOUND = 180.0
 
 
-async def test_until_the_job_is_done_the_old_chunks_are_there(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_until_the_job_is_done_the_old_chunks_are_there(modelled: Services) -> None:
     await taken_in(modelled, document("d1", "The old text.", author="Bo"))
-    model.queue(Hang(), endpoint="embeddings")
+    modelled.model.queue(Hang(), endpoint="embeddings")
     anew = document("d1", "The new text.", author="Ann")
     reply = await hand_over(modelled, anew)
     async with asyncio.timeout(_BOUND):
-        await model.called(2, endpoint="embeddings")
-    assert chunks(tenant_conninfo) == ["The old text."]
-    assert set(entities(tenant_conninfo)) == {"Bo"}
-    check_index(tenant_conninfo)
+        await modelled.model.called(2, endpoint="embeddings")
+    assert chunks(modelled.conninfo) == ["The old text."]
+    assert set(entities(modelled.conninfo)) == {"Bo"}
+    check_index(modelled.conninfo)
     # A waiting job is the answer for what is unchanged.
     again = await hand_over(modelled, anew)
     assert (again.job.id, again.unchanged_count) == (reply.job.id, 1)
@@ -64,15 +62,15 @@ async def test_until_the_job_is_done_the_old_chunks_are_there(
     again = await hand_over(modelled, anew)
     assert (again.unchanged_count, again.job.id != reply.job.id) == (1, True)
     assert (await ended(modelled, again.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    assert chunks(tenant_conninfo) == ["The new text."]
-    assert set(entities(tenant_conninfo)) == {"Ann"}
+    assert chunks(modelled.conninfo) == ["The new text."]
+    assert set(entities(modelled.conninfo)) == {"Ann"}
 
 
 async def test_without_the_embedder_words_find_the_document_at_once(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str
+    modelled: Services, superuser_conninfo: str, conninfo: str
 ) -> None:
     """The chunks wait for their vectors; the job does not."""
-    model.always(StatusFault(503), endpoint="embeddings")
+    modelled.model.always(StatusFault(503), endpoint="embeddings")
     _, job = await taken_in(modelled, document("d1", "Some tea.", title="About"))
     assert job.result.counts["chunks"] == 1
     check_index(superuser_conninfo)
@@ -83,11 +81,11 @@ async def test_without_the_embedder_words_find_the_document_at_once(
             lambda connection: find_pending(connection, DOCUMENTS, limit=10), timeout=_BOUND
         )
     assert [chunk.contents for chunk in found] == [("About\nSome tea.",)]
-    assert model.calls["chat"] == 0
+    assert modelled.model.calls["chat"] == 0
 
 
 async def test_two_replicas_taking_one_document(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """For one of them it is new; it is embedded once. With different contents, whatever the order,
     chunks and words are in the end those of the content that was kept."""
@@ -102,8 +100,8 @@ async def test_two_replicas_taking_one_document(
         assert len({reply.job.id for reply in replies}) == 1
         await ended(one, replies[0].job.id)
         assert model.calls["embeddings"] == 1
-        assert entities(superuser_conninfo) == {"Bo": ("person", 1, "")}
-        check_index(superuser_conninfo)
+        assert entities(two.conninfo) == {"Bo": ("person", 1, "")}
+        check_index(two.conninfo)
 
         replies = await asyncio.gather(
             *(
@@ -114,10 +112,10 @@ async def test_two_replicas_taking_one_document(
         assert sum(reply.replaced_count for reply in replies) == 8
         for reply in replies:
             assert (await ended(one, reply.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    ((content, author),) = rows(superuser_conninfo, "SELECT content, author FROM documents")
-    assert " ".join(chunks(superuser_conninfo)) == content
-    assert entities(superuser_conninfo) == {author: ("person", 1, "")}
-    check_index(superuser_conninfo)
+    ((content, author),) = rows(two.conninfo, "SELECT content, author FROM documents")
+    assert " ".join(chunks(two.conninfo)) == content
+    assert entities(two.conninfo) == {author: ("person", 1, "")}
+    check_index(two.conninfo)
 
 
 # The runner by itself, with an embedder that lets something happen in its call.

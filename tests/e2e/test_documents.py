@@ -31,7 +31,6 @@ from tests.e2e.learning import ended, learn, memories, rows, talk
 from tests.e2e.methods import METHODS, ask, read_refusal, refused
 from tests.e2e.privacy import choose
 from tests.e2e.test_delete_conversation import everything
-from tests.scripted_model import ScriptedModel
 
 INGEST = METHODS["ExtractionService/IngestDocuments"]
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -56,9 +55,7 @@ async def reason_of(call: Any) -> str:
     return read_refusal(caught.value).reason
 
 
-async def test_a_document_is_stored_whole_and_made_findable(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_a_document_is_stored_whole_and_made_findable(modelled: Services) -> None:
     """Chunks, words, vectors and entities; one embedding call for the job, none of a chat model."""
     sent = [
         document("m1", LONG, created_at=NOON, **MAIL),
@@ -67,17 +64,19 @@ async def test_a_document_is_stored_whole_and_made_findable(
     ]
     ids, job = await taken_in(modelled, *sent)
     assert dict(job.result.counts) == {"documents": 3, "chunks": 6, "entities": 4}
-    assert (model.calls["embeddings"], model.calls["chat"]) == (1, 0)
+    assert (modelled.model.calls["embeddings"], modelled.model.calls["chat"]) == (1, 0)
     assert job.result.usage.embedding_calls == 1
-    assert rows(tenant_conninfo, "SELECT kind, stage, calls FROM usage_ledger") == [
+    assert rows(modelled.conninfo, "SELECT kind, stage, calls FROM usage_ledger") == [
         ("document-ingestion", "embedding", 1)
     ]
-    assert vector_states(tenant_conninfo) == {"stored": 6}
-    check_index(tenant_conninfo)
-    assert " ".join(chunks(tenant_conninfo, "m1")) == LONG
-    assert all(text.startswith("Q4 Planning\n") for text in model.embedding_requests[0].texts[:4])
-    assert chunks(tenant_conninfo, "e1") == ["Stand-up"]
-    assert entities(tenant_conninfo) == {
+    assert vector_states(modelled.conninfo) == {"stored": 6}
+    check_index(modelled.conninfo)
+    assert " ".join(chunks(modelled.conninfo, "m1")) == LONG
+    assert all(
+        text.startswith("Q4 Planning\n") for text in modelled.model.embedding_requests[0].texts[:4]
+    )
+    assert chunks(modelled.conninfo, "e1") == ["Stand-up"]
+    assert entities(modelled.conninfo) == {
         "Sarah Johnson": ("person", 1, "sarah@company.com"),
         "tom@company.com": ("person", 1, "tom@company.com"),
         "Apollo": ("project", 1, ""),
@@ -89,22 +88,20 @@ async def test_a_document_is_stored_whole_and_made_findable(
     assert (shown.id, shown.created_at.ToDatetime(UTC)) == (ids[0], NOON)
 
 
-async def test_an_unchanged_document_costs_nothing(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_an_unchanged_document_costs_nothing(modelled: Services) -> None:
     sent = document("m1", LONG, created_at=NOON, **MAIL)
     ids, job = await taken_in(modelled, sent)
-    before = rows(tenant_conninfo, "SELECT * FROM documents")
+    before = rows(modelled.conninfo, "SELECT * FROM documents")
     again = await hand_over(modelled, sent)
     assert (again.new_count, again.replaced_count, again.unchanged_count) == (0, 0, 1)
     assert (list(again.document_ids), again.job.id) == (ids, job.id)
     assert again.job.state == job_pb2.JOB_STATE_SUCCEEDED
     assert again.job.consistency_token
-    assert rows(tenant_conninfo, "SELECT * FROM documents") == before
-    assert rows(tenant_conninfo, "SELECT count(*) FROM jobs") == [(1,)]
-    assert model.calls["embeddings"] == 1
+    assert rows(modelled.conninfo, "SELECT * FROM documents") == before
+    assert rows(modelled.conninfo, "SELECT count(*) FROM jobs") == [(1,)]
+    assert modelled.model.calls["embeddings"] == 1
     # Without its job, a finished one is the answer.
-    change(tenant_conninfo, "DELETE FROM jobs")
+    change(modelled.conninfo, "DELETE FROM jobs")
     again = await hand_over(modelled, sent)
     assert (again.job.state, again.unchanged_count) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
     assert (await ended(modelled, again.job.id)).result.counts["documents"] == 0
@@ -138,46 +135,44 @@ async def test_every_field_makes_a_document_another_one(services: Services) -> N
     assert (await hand_over(services, document("d1", **fields))).unchanged_count == 1
 
 
-async def test_what_stays_of_a_changed_document_is_not_embedded_again(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_what_stays_of_a_changed_document_is_not_embedded_again(modelled: Services) -> None:
     """It keeps its id; a new sentence costs one chunk, a new label nothing."""
     ids, _ = await taken_in(modelled, document("m1", LONG, **MAIL))
     vectors = "SELECT chunk_id, embedding::text FROM document_chunk_embeddings ORDER BY 1"
-    before = rows(tenant_conninfo, vectors)
+    before = rows(modelled.conninfo, vectors)
     relabelled = {**MAIL, "metadata": {"from": "bo@company.com"}}
     assert (await taken_in(modelled, document("m1", LONG, **relabelled)))[0] == ids
-    assert model.calls["embeddings"] == 1
-    assert rows(tenant_conninfo, vectors) == before
-    assert set(entities(tenant_conninfo)) == {"bo@company.com", "Sarah Johnson"}
+    assert modelled.model.calls["embeddings"] == 1
+    assert rows(modelled.conninfo, vectors) == before
+    assert set(entities(modelled.conninfo)) == {"bo@company.com", "Sarah Johnson"}
     await taken_in(modelled, document("m1", "Mango first. " + LONG, **relabelled))
-    assert chunks(tenant_conninfo, "m1")[0].startswith("Mango first.")
-    last = model.embedding_requests[-1].texts
+    assert chunks(modelled.conninfo, "m1")[0].startswith("Mango first.")
+    last = modelled.model.embedding_requests[-1].texts
     assert 1 <= len(last) < len(before) + 1
-    check_index(tenant_conninfo)
+    check_index(modelled.conninfo)
     await taken_in(modelled, document("m1", LONG, **{**relabelled, "title": "Other"}))
-    assert len(model.embedding_requests[-1].texts) == len(before)
-    check_index(tenant_conninfo)
-    assert vector_states(tenant_conninfo) == {"stored": len(before)}
+    assert len(modelled.model.embedding_requests[-1].texts) == len(before)
+    check_index(modelled.conninfo)
+    assert vector_states(modelled.conninfo) == {"stored": len(before)}
 
 
-async def test_chunks_may_change_places(services: Services, tenant_conninfo: str) -> None:
+async def test_chunks_may_change_places(services: Services) -> None:
     """The words of earlier versions go."""
     first, second = "A sentence of the zanzibarquux. " * 25, "Words of the second part. " * 30
     ids, _ = await taken_in(services, document("d1", f"{first}\n\n{second}", title="zanzibarquux"))
     pieces = "SELECT chunk_id FROM document_chunks ORDER BY position"
-    before = rows(tenant_conninfo, pieces)
+    before = rows(services.conninfo, pieces)
     await taken_in(services, document("d1", f"{second}\n\n{first}", title="zanzibarquux"))
-    assert chunks(tenant_conninfo) == [second.strip(), first.strip()]
-    assert rows(tenant_conninfo, f"{pieces} DESC") == before
+    assert chunks(services.conninfo) == [second.strip(), first.strip()]
+    assert rows(services.conninfo, f"{pieces} DESC") == before
     await taken_in(services, document("d1", "About tea.", author="quuxperson"))
-    assert "zanzibarquux" not in everything(tenant_conninfo)
+    assert "zanzibarquux" not in everything(services.conninfo)
     await taken_in(services, document("d1", " "))
-    assert chunks(tenant_conninfo) == []
-    check_index(tenant_conninfo)
+    assert chunks(services.conninfo) == []
+    check_index(services.conninfo)
     await delete(services, ids[0])
-    assert rows(tenant_conninfo, "SELECT 1 FROM passage_postings") == []
-    assert entities(tenant_conninfo) == {}
+    assert rows(services.conninfo, "SELECT 1 FROM passage_postings") == []
+    assert entities(services.conninfo) == {}
 
 
 async def test_bounds_of_a_document(services: Services) -> None:
@@ -208,7 +203,7 @@ async def test_bounds_of_a_document(services: Services) -> None:
     assert (await hand_over(services, fine, composed, other)).new_count == 3
 
 
-async def test_a_request_of_four_mebibytes(services: Services, tenant_conninfo: str) -> None:
+async def test_a_request_of_four_mebibytes(services: Services) -> None:
     """Row 43: just below the bound everything is taken in, above it nothing.
 
     Space makes up most of it: more chunks than are written at once, and not thousands.
@@ -219,38 +214,34 @@ async def test_a_request_of_four_mebibytes(services: Services, tenant_conninfo: 
     accepted = await hand_over(services, document("d1", words[:-1] + space + sentence))
     job = await ended(services, accepted.job.id, within=900)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert job.result.counts["chunks"] == len(chunks(tenant_conninfo)) > 512
-    held = "".join("".join(chunks(tenant_conninfo)).split())
+    assert job.result.counts["chunks"] == len(chunks(services.conninfo)) > 512
+    held = "".join("".join(chunks(services.conninfo)).split())
     assert held == "".join((words + sentence).split())
-    check_index(tenant_conninfo)
+    check_index(services.conninfo)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await hand_over(services, document("d2", words + space + sentence * 100))
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-async def test_with_memory_off_nothing_is_stored(
-    start_services: StartServices, superuser_conninfo: str
-) -> None:
+async def test_with_memory_off_nothing_is_stored(start_services: StartServices) -> None:
     async with start_services(memory_enabled=False) as services:
         reply = await hand_over(services, document("d1", "Tea."))
         assert reply.job.state == job_pb2.JOB_STATE_CANCELLED
         assert reply.job.error.startswith("MEMORY_DISABLED: ")
         assert (reply.new_count, list(reply.document_ids)) == (0, [])
-        assert rows(superuser_conninfo, "SELECT 1 FROM documents") == []
+        assert rows(services.conninfo, "SELECT 1 FROM documents") == []
         shown = await ask(services, "ListDocuments")
         assert shown.reason == "MEMORY_DISABLED"
 
 
-async def test_documents_are_knowledge_and_not_learning(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_documents_are_knowledge_and_not_learning(services: Services) -> None:
     """An alias finds them."""
     await choose(services, learning_enabled=False)
     await taken_in(services, document("d1", "One.", **MAIL))
     other: dict[str, Any] = {"content_type": "email"}
     other["metadata"] = {"cc": "Sári <sarah@company.com>"}
     await taken_in(services, document("d2", "Two.", **other))
-    assert chunks(tenant_conninfo) == ["One."]
+    assert chunks(services.conninfo) == ["One."]
     assert set(await listed(services, entity="sari")) == {"d1", "d2"}
 
 
@@ -293,9 +284,7 @@ async def test_lists_filter_and_page(services: Services) -> None:
     assert await listed(services, user_id="bea") == []
 
 
-async def test_deleting_leaves_no_trace_but_what_was_learnt(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_deleting_leaves_no_trace_but_what_was_learnt(services: Services) -> None:
     """Row 57's measure: a canary in every table, gone with the document."""
     await learn(services, talk("My name is Ana. I live in Lisbon."))
     learnt = await memories(services)
@@ -307,18 +296,18 @@ async def test_deleting_leaves_no_trace_but_what_was_learnt(
                  content_type="email", author=f"{canary} Smith",
                  metadata={"from": f"Ana <{canary}@x.org>", "project": "Apollo"}),
     )  # fmt: skip
-    assert entities(tenant_conninfo)["Apollo"] == ("project", 2, "")
+    assert entities(services.conninfo)["Apollo"] == ("project", 2, "")
     counts = dict((await delete(services, ids[0])).counts)
     assert counts == {
         "documents": 1,
-        "document_chunks": len(chunks(tenant_conninfo, "d0")) + 0,
-        "document_chunk_embeddings": len(chunks(tenant_conninfo, "d0")),
+        "document_chunks": len(chunks(services.conninfo, "d0")) + 0,
+        "document_chunk_embeddings": len(chunks(services.conninfo, "d0")),
         "document_mentions": 3,
         "entities": counts["entities"],
     }
-    assert canary not in everything(tenant_conninfo).lower()
-    assert entities(tenant_conninfo)["Apollo"] == ("project", 1, "")
-    check_index(tenant_conninfo)
+    assert canary not in everything(services.conninfo).lower()
+    assert entities(services.conninfo)["Apollo"] == ("project", 1, "")
+    check_index(services.conninfo)
     assert await memories(services) == learnt
     assert await listed(services) == ["d0"]
     assert (await get(services, kept[0])).source_id == "d0"
@@ -337,18 +326,16 @@ async def test_a_second_time_there_is_nothing_to_delete(services: Services) -> N
     assert (await hand_over(services, document("d1", "Tea."))).document_ids != ids
 
 
-async def test_entities_of_memories_and_documents_are_the_same(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_entities_of_memories_and_documents_are_the_same(services: Services) -> None:
     """What a document said of somebody goes with it; that memories mention them stays."""
     await learn(services, talk("My name is Sarah Johnson."))
-    (known,) = rows(tenant_conninfo, "SELECT entity_id, mention_count FROM entities")
+    (known,) = rows(services.conninfo, "SELECT entity_id, mention_count FROM entities")
     ids, _ = await taken_in(services, document("d1", "Hi.", **MAIL))
-    assert entities(tenant_conninfo)["Sarah Johnson"] == (
+    assert entities(services.conninfo)["Sarah Johnson"] == (
         "person",
         known[1] + 1,
         "sarah@company.com",
     )
     await delete(services, ids[0])
-    assert entities(tenant_conninfo) == {"Sarah Johnson": ("person", known[1], "")}
-    assert rows(tenant_conninfo, "SELECT entity_id, mention_count FROM entities") == [known]
+    assert entities(services.conninfo) == {"Sarah Johnson": ("person", known[1], "")}
+    assert rows(services.conninfo, "SELECT entity_id, mention_count FROM entities") == [known]

@@ -30,7 +30,7 @@ from tests.e2e.reconciling import (
     with_words,
 )
 from tests.e2e.travelling import now_of, stamp
-from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model import ChatRequest
 from tests.tenants import Tenant, credential
 
 COMMUTE = "Ana bikes to the university in 12 minutes"
@@ -50,9 +50,9 @@ def moving(request: ChatRequest) -> dict[str, Any]:
     return learnt
 
 
-async def move(services: Services, model: ScriptedModel) -> None:
+async def move(services: Services) -> None:
     """Somebody moves, which makes the commute uncertain."""
-    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    services.model.script = script(doubting(COMMUTE, NEW_HOME), moving)
     await learn(services, talk(OLD_HOME, COMMUTE, SWIM, conversation="c1", at=MAY))
     await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
     await settled(services)
@@ -69,10 +69,8 @@ async def context(services: Services, **more: Any) -> retrieval_service_pb2.GetC
     return found
 
 
-async def test_b10_an_uncertain_memory_says_so_wherever_it_is_read(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    await move(modelled, model)
+async def test_b10_an_uncertain_memory_says_so_wherever_it_is_read(modelled: Services) -> None:
+    await move(modelled)
     cause = await with_words(modelled, NEW_HOME)
     read = await ask(modelled, "GetMemory", memory_id=(await with_words(modelled, COMMUTE)).id)
     found = {each.memory.content: each.memory for each in await search(modelled, QUESTION)}
@@ -99,10 +97,8 @@ async def test_b10_an_uncertain_memory_says_so_wherever_it_is_read(
         assert told == evidence
 
 
-async def test_b10_it_ranks_below_what_is_certain_and_explains_it(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    await move(modelled, model)
+async def test_b10_it_ranks_below_what_is_certain_and_explains_it(modelled: Services) -> None:
+    await move(modelled)
     question = "Ana bikes in 12 minutes"
     results = await search(modelled, question, explain=True)
     places = {each.memory.content: each for each in results}
@@ -121,10 +117,10 @@ async def test_b10_it_ranks_below_what_is_certain_and_explains_it(
 
 
 async def test_b10_a_filter_leaves_it_out_of_what_the_last_answer_rested_on(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """F4: a follow-up question is not answered from it either."""
-    await move(modelled, model)
+    await move(modelled)
     answered = talk("How do I get there?", ("assistant", "By bike."), conversation="c3")
     used = [(await with_words(modelled, words)).id for words in (COMMUTE, SWIM)]
     for memory_id in used:
@@ -139,8 +135,8 @@ async def test_b10_a_filter_leaves_it_out_of_what_the_last_answer_rested_on(
         assert "uncertain since" not in certain.prompt_block
 
 
-async def test_b10_a_filter_leaves_it_out(modelled: Services, model: ScriptedModel) -> None:
-    await move(modelled, model)
+async def test_b10_a_filter_leaves_it_out(modelled: Services) -> None:
+    await move(modelled)
     found = await search(modelled, QUESTION, include_doubtful=False)
     assert {each.memory.content for each in found} == {SWIM, NEW_HOME}
     listed = await ask(modelled, "ListMemories", include_doubtful=False)
@@ -158,9 +154,9 @@ async def test_b10_a_filter_leaves_it_out(modelled: Services, model: ScriptedMod
 
 
 async def test_the_console_says_why_a_memory_is_uncertain_and_lets_it_be_confirmed(
-    modelled: Services, model: ScriptedModel, tenant: Tenant
+    modelled: Services, tenant: Tenant
 ) -> None:
-    await move(modelled, model)
+    await move(modelled)
     commute = await with_words(modelled, COMMUTE)
     async with console_over(modelled) as url, visitor(url) as ana:
         await ana.sign_in(credential(tenant, "ana"))
@@ -173,11 +169,11 @@ async def test_the_console_says_why_a_memory_is_uncertain_and_lets_it_be_confirm
 
 
 async def test_b10_the_filter_goes_by_the_doubts_of_the_time_that_is_read(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
-    await move(modelled, model)
-    doubted = now_of(tenant_conninfo)
-    model.script = script(lambda request: {"certain": [named(request, COMMUTE)]})
+    await move(modelled)
+    doubted = now_of(modelled.conninfo)
+    modelled.model.script = script(lambda request: {"certain": [named(request, COMMUTE)]})
     await save(modelled, "Ana's university has a campus in Kassel")
     assert (await settled(modelled)).counts["certain"] == 1
 
@@ -209,9 +205,7 @@ async def test_b10_the_filter_goes_by_the_doubts_of_the_time_that_is_read(
     assert await certain() == {False}
 
 
-async def test_a3_the_newer_of_an_unsettled_pair_is_told_first(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a3_the_newer_of_an_unsettled_pair_is_told_first(modelled: Services) -> None:
     old, new = "Ana's favourite editor is Vim", "Ana's favourite editor of all is Zed"
 
     def learning(request: ChatRequest) -> dict[str, Any]:
@@ -221,7 +215,7 @@ async def test_a3_the_newer_of_an_unsettled_pair_is_told_first(
         update = {"id": named(request, old), "content": new, "source_message_ids": ["m1"]}
         return {"updated_memories": [{**update, "quote": "words that nobody said"}]}
 
-    model.script = script(nothing, learning)
+    modelled.model.script = script(nothing, learning)
     await learn(modelled, talk(old, conversation="c1", at=MAY))
     await learn(modelled, talk("I moved over to Zed.", conversation="c2", at=SEPTEMBER))
     older, newer = await with_words(modelled, old), await with_words(modelled, new)

@@ -33,7 +33,7 @@ from tests.e2e.reconciling import (
     word_for_word,
 )
 from tests.e2e.stories import MERGED, WORDS, Teller, stories
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, merged
 
 VIM, ZED = WORDS["VIM"], WORDS["ZED"]
@@ -141,13 +141,13 @@ SERVICE_SETTINGS = {"reconcile": True}
         restore ROME; COMMUTE in doubt because ROME
     """
 )
-async def test_b18_a_doubt(modelled: Services, model: ScriptedModel, story: Sequence[str]) -> None:
-    await Teller(modelled, model).tell(story)
+async def test_b18_a_doubt(modelled: Services, story: Sequence[str]) -> None:
+    await Teller(modelled).tell(story)
 
 
-async def test_it_stays_when_its_cause_expires(modelled: Services, model: ScriptedModel) -> None:
+async def test_it_stays_when_its_cause_expires(modelled: Services) -> None:
     """That something has passed does not say that everything is as before."""
-    cause = await move(modelled, model)
+    cause = await move(modelled)
     expiry = timestamp_pb2.Timestamp()
     expiry.FromDatetime(datetime.now(UTC) - timedelta(days=1))
     await update(modelled, cause.id, expires_at=expiry)
@@ -162,11 +162,9 @@ def linking(request: ChatRequest) -> dict[str, Any]:
     return {**word_for_word(request), "contradicted_memories": [unproven]}
 
 
-async def test_neither_is_merged_if_that_turns_out_during_the_call(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_neither_is_merged_if_that_turns_out_during_the_call(modelled: Services) -> None:
     rides = [f"Ana's bike is {colour} in front" for colour in ("red", "blue", "green", "black")]
-    model.script = script(nothing, word_for_word)
+    modelled.model.script = script(nothing, word_for_word)
     await learn(modelled, talk(VIM, *rides, conversation="c1", at=MAY))
     asked, linked = asyncio.Event(), asyncio.Event()
 
@@ -178,7 +176,7 @@ async def test_neither_is_merged_if_that_turns_out_during_the_call(
         ids = [each.local_id for each in request.memories]
         return ChatAnswer.of(memories=[merged("Ana bikes", ids, type="fact")])
 
-    model.script = answer
+    modelled.model.script = answer
     # The job of all users, as at night: it delays nobody's own jobs.
     merging = asyncio.create_task(consolidate(modelled, user="", tag=TAG))
     await asyncio.wait_for(asked.wait(), 180)
@@ -191,11 +189,11 @@ async def test_neither_is_merged_if_that_turns_out_during_the_call(
 
 
 async def test_what_it_may_replace_is_asked_about_through_the_memory_that_stands_for_it(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    ana = Teller(modelled, model)
+    ana = Teller(modelled)
     await ana.tell(f"{UNSETTLED}; again 1: VIMS; join VIM to VIMS; replace VIMS by ZED")
-    request = reconciliations(list(model.chat_requests))[-1]
+    request = reconciliations(list(modelled.model.chat_requests))[-1]
     assert f"may replace {named(request, WORDS['VIMS'])}" in request.user
     await ana.tell("VIMS is contradicted")
     # Parted from what was replaced, it may still be replaced itself.
@@ -205,10 +203,10 @@ async def test_what_it_may_replace_is_asked_about_through_the_memory_that_stands
 @pytest.mark.parametrize("shown", [True, False])
 @pytest.mark.parametrize("ends", [(COMMUTE,), (NEW_HOME,), (COMMUTE, NEW_HOME)])
 async def test_it_returns_with_what_a_conversation_had_ended_that_is_taken_back(
-    ends: tuple[str, ...], shown: bool, modelled: Services, model: ScriptedModel
+    ends: tuple[str, ...], shown: bool, modelled: Services
 ) -> None:
     """Whether extraction ended it, or the reconciliation, as the words for it were not found."""
-    await move(modelled, model)
+    await move(modelled)
     tram = "Ana lives elsewhere and takes the tram"
 
     def leaving(request: ChatRequest) -> dict[str, Any]:
@@ -220,7 +218,7 @@ async def test_it_returns_with_what_a_conversation_had_ended_that_is_taken_back(
         replaced = [{"old": named(request, each), "new": named(request, tram)} for each in ends]
         return {} if shown else {"replaced": replaced}
 
-    model.script = script(settling, leaving)
+    modelled.model.script = script(settling, leaving)
     await learn(modelled, talk(tram, conversation="c3", at=SEPTEMBER + timedelta(days=9)))
     await settled(modelled)
     found = {(await with_words(modelled, each)).status for each in ends}

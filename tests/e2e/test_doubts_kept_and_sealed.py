@@ -18,7 +18,7 @@ from tests.e2e.privacy import choose
 from tests.e2e.reconciling import NEW_HOME, OLD_HOME, doubting, script, settled, with_words
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.test_doubtful_memories import COMMUTE, moving
-from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model import ChatRequest
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
@@ -34,20 +34,17 @@ SERVICE_SETTINGS = {"reconcile": True, **ENCRYPTING}
 
 async def move(
     services: Services,
-    model: ScriptedModel,
     learning: Callable[[ChatRequest], Mapping[str, Any]] = moving,
 ) -> None:
     """Somebody moves, which makes the commute uncertain."""
-    model.script = script(doubting(COMMUTE, NEW_HOME, REASON), learning)
+    services.model.script = script(doubting(COMMUTE, NEW_HOME, REASON), learning)
     await learn(services, talk(OLD_HOME, COMMUTE, conversation="c1", at=MAY))
     await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
     await settled(services)
 
 
-async def test_h2_doubt_and_evidence_move_with_an_export(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    await move(modelled, model)
+async def test_h2_doubt_and_evidence_move_with_an_export(modelled: Services) -> None:
+    await move(modelled)
     before = {words: await with_words(modelled, words) for words in (COMMUTE, NEW_HOME)}
     data = (await export(modelled)).text.encode()
     await erase(modelled)
@@ -60,9 +57,7 @@ async def test_h2_doubt_and_evidence_move_with_an_export(
     assert before[NEW_HOME].evidence[0].quote == NEW_HOME
 
 
-async def test_h3_the_doubt_of_a_sealed_memory_returns_with_its_cause(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_h3_the_doubt_of_a_sealed_memory_returns_with_its_cause(modelled: Services) -> None:
     def learning(request: ChatRequest) -> dict[str, Any]:
         learnt = moving(request)
         for each in learnt["new_memories"]:
@@ -70,7 +65,7 @@ async def test_h3_the_doubt_of_a_sealed_memory_returns_with_its_cause(
         return learnt
 
     await choose(modelled, mask=["encrypt_sensitive"], encrypt_sensitive=True)
-    await move(modelled, model, learning)
+    await move(modelled, learning)
     assert (await with_words(modelled, COMMUTE)).sensitive
     cause = (await with_words(modelled, NEW_HOME)).id
     await forget(modelled, cause)
@@ -79,14 +74,12 @@ async def test_h3_the_doubt_of_a_sealed_memory_returns_with_its_cause(
     assert (await with_words(modelled, COMMUTE)).doubt.because_memory_id == cause
 
 
-async def test_h3_quotes_and_reasons_go_where_everything_is_sealed(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    await move(modelled, model)
+async def test_h3_quotes_and_reasons_go_where_everything_is_sealed(modelled: Services) -> None:
+    await move(modelled)
 
     def left() -> list[Any]:
         return rows(
-            tenant_conninfo,
+            modelled.conninfo,
             "SELECT 1 FROM memory_sources WHERE quote IS NOT NULL"
             " UNION ALL SELECT 1 FROM memories WHERE doubt ->> 'reason' <> ''"
             " UNION ALL SELECT 1 FROM memory_versions WHERE doubt ->> 'reason' <> ''"
@@ -102,10 +95,8 @@ async def test_h3_quotes_and_reasons_go_where_everything_is_sealed(
     assert (bool(doubt.because_memory_id), doubt.reason) == (True, "")
 
 
-async def test_c3_a_doubt_outlives_its_deleted_cause_without_the_reason(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    await move(modelled, model)
+async def test_c3_a_doubt_outlives_its_deleted_cause_without_the_reason(modelled: Services) -> None:
+    await move(modelled)
     cause = (await with_words(modelled, NEW_HOME)).id
     commute = await with_words(modelled, COMMUTE)
     await choose(modelled, mask=["retention_days"], retention_days=30)
@@ -115,13 +106,13 @@ async def test_c3_a_doubt_outlives_its_deleted_cause_without_the_reason(
         ("conversations", "updated_at", ""),
     ):
         aged = f"UPDATE {table} SET {column} = now() - interval '40 days' {only} RETURNING 1"
-        assert rows(tenant_conninfo, aged)
+        assert rows(modelled.conninfo, aged)
     begun = await ask(modelled, "RunRetention", user_id="")
     assert (await ended(modelled, begun.job.id)).result.counts["memories"] == 1
     doubt = (await with_words(modelled, COMMUTE)).doubt
     assert (doubt.because_memory_id, doubt.reason) == (cause, "")
     assert not rows(
-        tenant_conninfo,
+        modelled.conninfo,
         "SELECT 1 FROM memory_versions WHERE doubt ->> 'reason' <> ''"
         " UNION ALL SELECT 1 FROM history WHERE after::text LIKE '%zzmoved%'"
         " OR before::text LIKE '%zzmoved%' OR reason LIKE '%zzmoved%'",

@@ -16,7 +16,7 @@ from hitherto.v1 import job_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault, text_vector
+from tests.scripted_model import ChatAnswer, ChatRequest, StatusFault, text_vector
 from tests.scripted_model.answers import memory
 from tests.scripted_model.server import Vector
 
@@ -64,15 +64,15 @@ async def states(tenant_conninfo: str, count: int, pending: bool = False) -> dic
 
 @pytest.mark.parametrize("status", [500, 413])
 async def test_row_78_one_text_that_the_embedder_fails_on_stops_no_other(
-    services: Services, model: ScriptedModel, tenant_conninfo: str, status: int
+    services: Services, status: int
 ) -> None:
-    model.script = as_said
-    model.embed = failing(status, poisoned)
+    services.model.script = as_said
+    services.model.embed = failing(status, poisoned)
     lines = ["I own a poison ring", "I own a sundial", "I own a canoe", "I keep bees"]
     await learn(services, talk(*lines))
     await learn(services, talk("I live in Ghent", user="bo", conversation="c2"))
 
-    found = await states(tenant_conninfo, 5)
+    found = await states(services.conninfo, 5)
     assert {text for text, state in found.items() if state == "refused"} == {lines[0]}
     assert set(found.values()) == {"stored", "refused"}
     stub: Any = health_pb2_grpc.HealthStub(services.extraction_channel)
@@ -80,48 +80,44 @@ async def test_row_78_one_text_that_the_embedder_fails_on_stops_no_other(
     assert health.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_row_78_a_text_that_was_refused_holds_up_no_back_fill(
-    services: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_row_78_a_text_that_was_refused_holds_up_no_back_fill(services: Services) -> None:
     """The texts wait during an outage, and the poison is the oldest of them."""
-    model.script = as_said
-    model.always(StatusFault(503), endpoint="embeddings")
+    services.model.script = as_said
+    services.model.always(StatusFault(503), endpoint="embeddings")
     await learn(services, talk("I own a poison ring"))
     await learn(services, talk("I keep bees in Ghent", user="bo", conversation="c2"))
-    model.embed = failing(500, poisoned)
-    model.always(None, endpoint="embeddings")
+    services.model.embed = failing(500, poisoned)
+    services.model.always(None, endpoint="embeddings")
 
-    found = await states(tenant_conninfo, 2)
+    found = await states(services.conninfo, 2)
     assert found == {"I own a poison ring": "refused", "I keep bees in Ghent": "stored"}
 
 
-async def test_row_82_a_long_source_costs_a_short_memory_no_vector(
-    services: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = lambda request: ChatAnswer.of(
+async def test_row_82_a_long_source_costs_a_short_memory_no_vector(services: Services) -> None:
+    services.model.script = lambda request: ChatAnswer.of(
         new_memories=[memory("The user repaired a canoe with Ilse")]
     )
-    model.embed = failing(413, lambda texts: any(len(text) > 2_000 for text in texts))
+    services.model.embed = failing(413, lambda texts: any(len(text) > 2_000 for text in texts))
     await learn(services, talk("I have repaired a canoe with Ilse. " + "And so on. " * 300))
 
-    assert set((await states(tenant_conninfo, 1)).values()) == {"stored"}
+    assert set((await states(services.conninfo, 1)).values()) == {"stored"}
     vectors = "SELECT count(*) FROM memory_source_embeddings"
-    assert rows(tenant_conninfo, vectors) == [(1,)]
+    assert rows(services.conninfo, vectors) == [(1,)]
 
 
 async def test_row_82_a_server_that_takes_ten_texts_a_call_makes_no_duplicates(
-    services: Services, model: ScriptedModel
+    services: Services,
 ) -> None:
-    model.script = as_said
-    model.embed = failing(400, lambda texts: len(texts) > 10)
+    services.model.script = as_said
+    services.model.embed = failing(400, lambda texts: len(texts) > 10)
     lines = [f"I own a sundial since {1980 + n}" for n in range(16)]
     first = await learn(services, talk(*(f"{line}." for line in lines)))
-    calls = model.calls["embeddings"]
+    calls = services.model.calls["embeddings"]
     second = await learn(services, talk(*(f"{line}!" for line in lines), conversation="c2"))
 
     assert (first.memories_created, second.memories_created) == (16, 0)
     assert len(await memories(services)) == 16
-    assert model.calls["embeddings"] - calls <= 4, "the limit is remembered"
+    assert services.model.calls["embeddings"] - calls <= 4, "the limit is remembered"
 
 
 FILTERED: dict[str, ChatAnswer | StatusFault] = {
@@ -132,12 +128,10 @@ FILTERED: dict[str, ChatAnswer | StatusFault] = {
 }
 
 
-async def test_what_a_content_filter_refuses_is_skipped_and_counted(
-    services: Services, model: ScriptedModel
-) -> None:
+async def test_what_a_content_filter_refuses_is_skipped_and_counted(services: Services) -> None:
     lines = [f"I own a boat number {n}" for n in range(7)]
     for user, refusal in FILTERED.items():
-        model.script = lambda request, refusal=refusal: (  # type: ignore[misc]
+        services.model.script = lambda request, refusal=refusal: (  # type: ignore[misc]
             refusal
             if any("poison" in line.content for line in request.messages)
             else as_said(request)
@@ -152,10 +146,10 @@ async def test_what_a_content_filter_refuses_is_skipped_and_counted(
 
 
 async def test_row_80_what_is_cut_off_is_halved_whatever_the_server_calls_it(
-    services: Services, model: ScriptedModel
+    services: Services,
 ) -> None:
     for user, finish in (("u1", None), ("u2", "stop"), ("u3", "max_tokens")):
-        model.calls.clear()
+        services.model.calls.clear()
 
         def script(request: ChatRequest, finish: Any = finish) -> ChatAnswer:
             whole = as_said(request)
@@ -163,17 +157,15 @@ async def test_row_80_what_is_cut_off_is_halved_whatever_the_server_calls_it(
                 return whole
             return ChatAnswer((whole.content or "")[:150], finish_reason=finish)
 
-        model.script = script
+        services.model.script = script
         said = talk(*(f"I own a boat number {n}" for n in range(8)), user=user)
 
         assert (await learn(services, said)).memories_created == 8, finish
-        assert model.calls["chat"] == 7, finish
+        assert services.model.calls["chat"] == 7, finish
 
 
-async def test_row_79_a_thinking_model_behind_a_fence_teaches(
-    services: Services, model: ScriptedModel
-) -> None:
-    model.script = lambda request: ChatAnswer(
+async def test_row_79_a_thinking_model_behind_a_fence_teaches(services: Services) -> None:
+    services.model.script = lambda request: ChatAnswer(
         f"<think>They own it: {{}}</think>\n```json\n{as_said(request).content}\n```"
     )
     result = await learn(services, talk("I own a boat"))
@@ -181,10 +173,8 @@ async def test_row_79_a_thinking_model_behind_a_fence_teaches(
     assert result.memories_created == 1
 
 
-async def test_a_saved_memory_is_stored_whatever_the_embedder_says(
-    services: Services, model: ScriptedModel
-) -> None:
-    model.embed = failing(500, poisoned)
+async def test_a_saved_memory_is_stored_whatever_the_embedder_says(services: Services) -> None:
+    services.model.embed = failing(500, poisoned)
     reply = await ask(services, "SaveMemory", content="Ana owns a poison ring.")
 
     assert reply.memory.content == "Ana owns a poison ring."

@@ -48,14 +48,12 @@ def keys(shared: Shared | None, services_folder: Path, tenant: Tenant) -> Keys:
     return Keys(services_folder, tenant.tenant_id if shared else "default")
 
 
-async def test_h3_turned_on_the_user_has_one_key_for_good(
-    services: Services, keys: Keys, tenant_conninfo: str
-) -> None:
+async def test_h3_turned_on_the_user_has_one_key_for_good(services: Services, keys: Keys) -> None:
     await choose(services, learning_enabled=True)
-    assert rows(tenant_conninfo, _USER) == [(None,)]
+    assert rows(services.conninfo, _USER) == [(None,)]
     assert keys.files == []
     assert (await choose(services, encrypt_sensitive=True, key="k")).encrypt_sensitive
-    assert rows(tenant_conninfo, _USER) == [(True,)]
+    assert rows(services.conninfo, _USER) == [(True,)]
     made = await keys.open()
     # Again, with and without the idempotency key, and after a pause, it is the same one.
     await choose(services, encrypt_sensitive=True, key="k")

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.e2e.canaries import naming
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, hand_over
 from tests.e2e.learning import ended, learn, rows, submit, talk
@@ -75,15 +75,15 @@ async def answer_of(call: Callable[[], Awaitable[Any]]) -> str:
 
 class TestRow55:
     async def test_queued_and_inside_the_model_call(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+        self, modelled: Services, superuser_conninfo: str
     ) -> None:
         """The late answer is refused, what waits is never asked, the jobs are unknown, and whoever
         watches one is told."""
-        model.queue(SlowDrip(seconds=0.05, size=16))
+        modelled.model.queue(SlowDrip(seconds=0.05, size=16))
         talks = (talk(f"canary:late{n}", conversation=f"c{n}") for n in range(3))
         job_ids = await submit(modelled, *talks)
         async with asyncio.timeout(180):
-            await model.called(1)
+            await modelled.model.called(1)
         watching = asyncio.ensure_future(ended(modelled, job_ids[0], within=180))
         await asyncio.sleep(0)
         assert (await erase(modelled)).counts["jobs"] == 3
@@ -96,15 +96,15 @@ class TestRow55:
 
     @pytest.mark.parametrize("first", ["worker", "erase"])
     async def test_committing_beside_the_erase(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str, first: str
+        self, modelled: Services, superuser_conninfo: str, first: str
     ) -> None:
         """Where the worker stands first in line, what it writes is removed with the rest; else it
         finds the fence, or nobody."""
         await save(modelled, "The user plays the cello.")
-        model.queue(SlowDrip(seconds=0.02, size=64))
+        modelled.model.queue(SlowDrip(seconds=0.02, size=64))
         await submit(modelled, talk("canary:late"))
         async with asyncio.timeout(180):
-            await model.called(1)
+            await modelled.model.called(1)
         async with holding(superuser_conninfo):
             if first == "worker":
                 await waiting(superuser_conninfo, 1)
@@ -139,7 +139,7 @@ class TestRow55:
 
     @pytest.mark.faults
     async def test_r4_two_hundred_interleavings(
-        self, start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+        self, start_services: StartServices, model: ScriptedModel
     ) -> None:
         """Bar R4: erased anywhere between acceptance and the end of the job.
 
@@ -148,7 +148,7 @@ class TestRow55:
         """
         users = [f"{USER}-{n:03}" for n in range(50)]
         dice = random.Random(55)
-        async with start_services(**model_settings(model), worker_concurrency=8) as services:
+        async with start_services(model, worker_concurrency=8) as services:
 
             async def one(user: str) -> None:
                 talks = (talk("canary:r4", user=user, conversation=f"c{n}") for n in range(4))
@@ -161,8 +161,8 @@ class TestRow55:
             for start in range(0, len(users), 10):
                 await asyncio.gather(*(one(user) for user in users[start : start + 10]))
             await learn(services, talk("canary:after", user="bo"))
-            assert naming(superuser_conninfo, USER) == {}
-        assert naming(superuser_conninfo, USER) == {}
+            assert naming(services.conninfo, USER) == {}
+        assert naming(services.conninfo, USER) == {}
 
 
 _BARRIER = """

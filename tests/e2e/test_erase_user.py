@@ -83,9 +83,7 @@ class TestNothingIsLeft:
         assert all("other" in line.split("\t") for lines in left.values() for line in lines)
         assert dict.fromkeys(planted.tables, 1) == dict(receipt.counts)
 
-    async def test_h2_of_what_the_services_wrote(
-        self, modelled: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_h2_of_what_the_services_wrote(self, modelled: Services) -> None:
         """Of all that the RPCs leave behind, with idempotency keys that name the user."""
         await learn(modelled, talk("canary:tea I live in Lisbon.", user=USER))
         await learn(modelled, talk("canary:coffee", user="bo"))
@@ -105,46 +103,44 @@ class TestNothingIsLeft:
         )
         await context(modelled, "tea", user=USER)
         receipt = await erase(modelled, USER, key=f"{USER}-3")
-        assert naming(tenant_conninfo, USER, "canary:tea", "cello") == {}
+        assert naming(modelled.conninfo, USER, "canary:tea", "cello") == {}
         assert receipt.counts["memories"] >= 2
         assert receipt.counts["idempotency_keys"] == 3
         (left,) = rows(
-            tenant_conninfo,
+            modelled.conninfo,
             "SELECT user_ids, cardinality(resource_ids) FROM hitherto.idempotency_keys"
             " WHERE key = 'both'",
         )
         assert left == (["bo"], 1)
         nobodys = "SELECT sum(calls) FROM hitherto.usage_ledger WHERE user_id = ''"
-        assert rows(tenant_conninfo, nobodys)[0][0] > 0
+        assert rows(modelled.conninfo, nobodys)[0][0] > 0
         # The offline batch of the other is theirs.
         assert await memories(modelled, user="bo")
 
     async def test_b14_what_two_erased_users_cost_in_one_job_stays_on_the_bill(
-        self, services: Services, tenant_conninfo: str
+        self, services: Services
     ) -> None:
         """A job of the whole tenant charges each user under its own id, with equal stages."""
         job_id = uuid7()
         for user, cost in ((USER, 0.25), ("bo", 0.5), ("cleo", 2)):
             change(
-                tenant_conninfo,
+                services.conninfo,
                 "INSERT INTO usage_ledger (tenant_id, user_id, day, job_id, stage, model, kind,"
                 " calls, input_tokens, output_tokens, cost_usd) VALUES (%(tenant)s, %(user)s,"
                 " current_date, %(job)s, 'consolidation', 'm', 'consolidation', 1, 10, 20,"
                 " %(cost)s)",
-                tenant=tenant_of(tenant_conninfo), user=user, job=job_id, cost=cost,
+                tenant=tenant_of(services.conninfo), user=user, job=job_id, cost=cost,
             )  # fmt: skip
         for user in (USER, "bo"):
             await save(services, "The user plays the cello.", user=user)
             await erase(services, user)
         assert rows(
-            tenant_conninfo,
+            services.conninfo,
             "SELECT user_id, sum(calls), sum(input_tokens), sum(output_tokens), sum(cost_usd)"
             f" FROM usage_ledger WHERE job_id = '{job_id}' GROUP BY user_id ORDER BY user_id",
         ) == [("", 2, 20, 40, Decimal("0.75")), ("cleo", 1, 10, 20, Decimal(2))]
 
-    async def test_h2_reads_are_empty_and_writes_refused(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_h2_reads_are_empty_and_writes_refused(self, services: Services) -> None:
         """Every RPC that names one user, by the descriptors; none of them leaves a trace."""
         await learn(services, talk("I live in Lisbon."))
         await erase(services)
@@ -179,11 +175,9 @@ class TestNothingIsLeft:
             ask(services, "GetConversation", conversation_id="c1"),
         ):
             assert (await refusal_of(reading)).code == grpc.StatusCode.NOT_FOUND
-        assert naming(tenant_conninfo, "\tana\t", "{ana}") == {}
+        assert naming(services.conninfo, "\tana\t", "{ana}") == {}
 
-    async def test_streams_refuse_item_by_item_and_leave_no_trace(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_streams_refuse_item_by_item_and_leave_no_trace(self, services: Services) -> None:
         """The rest of an import goes on."""
         await erase(services, USER)
         reply = await stream(
@@ -197,17 +191,15 @@ class TestNothingIsLeft:
         )
         taken = await services.extraction.StreamTranscripts(talks)
         assert (taken.accepted_count, taken.rejected_count) == (1, 1)
-        assert naming(tenant_conninfo, USER) == {}
+        assert naming(services.conninfo, USER) == {}
 
 
 class TestReceipt:
-    async def test_h2_signed_and_about_nobody_by_name(
-        self, services: Services, services_folder: Path
-    ) -> None:
+    async def test_h2_signed_and_about_nobody_by_name(self, services: Services) -> None:
         """The signature covers the fields; the key is the installation's; the id is not in it."""
         await save(services, "The user likes tea.", user="Thảo 🍵")
         receipt = await erase(services, "Thảo 🍵")
-        signer = load_signer(services_folder / "data" / "signing_key.pem")
+        signer = load_signer(services.folder / "data" / "signing_key.pem")
         verify(signer.public_key, receipt.signed_payload.encode(), receipt.signature)
         with pytest.raises(BrokenSignature):
             verify(
@@ -234,7 +226,7 @@ class TestReceipt:
         assert sum((await erase(services, "nobody")).counts.values()) == 0
         assert await refused(save(services, "The user likes tea.", user="nobody"))
 
-    async def test_b4_a_key_erases_once(self, services: Services, tenant_conninfo: str) -> None:
+    async def test_b4_a_key_erases_once(self, services: Services) -> None:
         """After the user was reinstated its repetition erases nobody; its body is told apart."""
         await save(services, "The user likes tea.")
         first = await erase(services, key="ana-leaves")
@@ -250,17 +242,15 @@ class TestReceipt:
         assert second.user_hash == first.user_hash
         assert await reinstate(services, key="ana-returns")
         assert await refused(save(services, "The user plays the cello."))
-        assert naming(tenant_conninfo, "ana-", "\tana\t", "{ana}") == {}
+        assert naming(services.conninfo, "ana-", "\tana\t", "{ana}") == {}
 
 
 class TestReinstate:
-    async def test_row_56_refused_until_reinstated(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_row_56_refused_until_reinstated(self, services: Services) -> None:
         """Nothing comes back; what is said from then on is learnt; settings start anew. Of nobody
         it changes nothing and makes no row."""
         assert not await reinstate(services, USER)
-        assert naming(tenant_conninfo, USER) == {}
+        assert naming(services.conninfo, USER) == {}
         await learn(services, talk("I live in Lisbon."))
         await choose(services, learning_enabled=False)
         assert not await reinstate(services)
@@ -275,7 +265,7 @@ class TestReinstate:
         assert result.profile_version == 1
 
     async def test_h2_what_a_person_did_to_others_no_longer_names_the_person(
-        self, start_services: StartServices, conninfo: str, superuser_conninfo: str
+        self, start_services: StartServices, conninfo: str
     ) -> None:
         """By a key or a token; the others' histories stay, and those of namesakes elsewhere."""
         async with start_services(auth="api-key") as services:
@@ -290,15 +280,15 @@ class TestReinstate:
             ):
                 await change_as(services, credential, **fields)
             change(
-                superuser_conninfo,
+                services.conninfo,
                 "UPDATE history SET actor = 'jwt:' || %(user)s WHERE event_id ="
                 " (SELECT event_id FROM history WHERE actor LIKE '%%:test' LIMIT 1)",
                 user=USER,
             )
-            assert naming(superuser_conninfo, "kanari") != {}
+            assert naming(services.conninfo, "kanari") != {}
             request = privacy.EraseUserRequest(user_id=USER)
             await services.privacy.EraseUser(request, metadata=office)
-            assert naming(superuser_conninfo, "kanari") == {}
+            assert naming(services.conninfo, "kanari") == {}
             told = await services.retrieval.GetProfileHistory(
                 retrieval.GetProfileHistoryRequest(user_id="ana"), metadata=office
             )
@@ -308,7 +298,7 @@ class TestReinstate:
 
 class TestCutOff:
     async def test_row_56_goes_on(
-        self, services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+        self, services: Services, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The fence stands from the first step on; the receipt of the next call covers all."""
         real, calls, after = erasure.remove_some, 0, 0
@@ -325,7 +315,7 @@ class TestCutOff:
             await learn(services, talk("I live in Lisbon.", "I work as a pilot.", user=user))
             count = "SELECT count(*) FROM hitherto.{} WHERE user_id = '{}'"
             held = {
-                table: rows(tenant_conninfo, count.format(table, user))[0][0]
+                table: rows(services.conninfo, count.format(table, user))[0][0]
                 for table in ("memories", "messages", "postings", "jobs")
             }
             monkeypatch.setattr(erasure, "remove_some", breaking)
@@ -338,29 +328,25 @@ class TestCutOff:
             receipt = await erase(services, user, key=user)
             assert {table: receipt.counts[table] for table in held} == held, after
             assert await erase(services, user) == receipt
-            assert naming(tenant_conninfo, user) == {}
+            assert naming(services.conninfo, user) == {}
 
     async def test_more_rows_than_a_step_removes_and_a_caller_without_patience(
-        self, services: Services, tenant_conninfo: str
+        self, services: Services
     ) -> None:
         """Steps of a thousand, all of them counted; a deadline that passes leaves a fence."""
         await save(services, "The user likes tea.")
         change(
-            tenant_conninfo,
+            services.conninfo,
             "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
             " SELECT %(tenant)s, 'ana', 't', n::text, '1', 0.5 FROM generate_series(1, 2500) n",
-            tenant=tenant_of(tenant_conninfo),
+            tenant=tenant_of(services.conninfo),
         )
         with pytest.raises(grpc.aio.AioRpcError):
             await services.privacy.EraseUser(privacy.EraseUserRequest(user_id="ana"), timeout=0.001)
         assert (await erase(services)).counts["preferences"] == 2500
 
     async def test_row_56_who_is_bound_to_departments_goes_on(
-        self,
-        start_services: StartServices,
-        conninfo: str,
-        superuser_conninfo: str,
-        monkeypatch: pytest.MonkeyPatch,
+        self, start_services: StartServices, conninfo: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The department is known until the end; after it only the whole tenant's is answered."""
         async with start_services(auth="api-key") as services:
@@ -382,7 +368,7 @@ class TestCutOff:
             assert refusal.code == grpc.StatusCode.PERMISSION_DENIED
             receipt = (await services.privacy.EraseUser(request, metadata=bound)).receipt
             assert (receipt.counts["profiles"], receipt.counts["profile_versions"]) == (1, 1)
-            assert naming(superuser_conninfo, "\tana\t", "{ana}", "tea") == {}
+            assert naming(services.conninfo, "\tana\t", "{ana}", "tea") == {}
             refusal = await refusal_of(services.privacy.EraseUser(request, metadata=bound))
             assert refusal.code == grpc.StatusCode.PERMISSION_DENIED
             told = await services.privacy.EraseUser(request, metadata=whole)

@@ -12,7 +12,7 @@ from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_extraction.curation import exporting
 from hitherto_extraction.curation.exporting import PIECE_BYTES
 from tests.e2e.canaries import SECRET, plant
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import change, save
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.leaving import erase, export, reinstate
@@ -81,11 +81,11 @@ async def test_row_58_a_canary_in_every_column_comes_out(
 
 
 async def test_row_58_what_the_services_wrote_comes_out(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """Messages as they wait, what was learnt, history, costs, and the reply of a job that died."""
     model.queue(*(RawReply.saying("not json: Huế 🏯") for _ in range(8)))
-    async with start_services(**model_settings(model), job_max_retries=0) as services:
+    async with start_services(model, job_max_retries=0) as services:
         (dead,) = await submit(services, talk("canary:dead 🍵", conversation="c0"))
         await ended(services, dead)
         model.queue()
@@ -97,7 +97,7 @@ async def test_row_58_what_the_services_wrote_comes_out(
         assert "canary:dead 🍵" in found.text
         assert [row["job_id"] for row in found.of("jobs") if row["state"] == "dead"] == [dead]
         assert "organ" not in found.text
-        replies = rows(superuser_conninfo, "SELECT 1 FROM hitherto.unusable_replies")
+        replies = rows(services.conninfo, "SELECT 1 FROM hitherto.unusable_replies")
         assert replies
         assert len(found.of("unusable_replies")) == len(replies)
         assert all("Huế 🏯" in row["reply"] for row in found.of("unusable_replies"))
@@ -105,17 +105,15 @@ async def test_row_58_what_the_services_wrote_comes_out(
             assert all(row.get("tenant_id", "default") == "default" for row in found.of(table))
 
 
-async def test_row_58_large_in_pieces_and_one_snapshot(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_row_58_large_in_pieces_and_one_snapshot(services: Services) -> None:
     """No piece is above 256 KiB; what is written meanwhile is not half in it."""
     await learn(services, talk("I live in Lisbon."))
     change(
-        tenant_conninfo,
+        services.conninfo,
         "INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role,"
         " content, said_at) SELECT %(tenant)s, 'ana', 'c1', n, 'x' || n, 'user',"
         " repeat('Huế 🏯 ', 4000), now() FROM generate_series(1000, 1199) AS n",
-        tenant=tenant_of(tenant_conninfo),
+        tenant=tenant_of(services.conninfo),
     )
     stream = services.privacy.ExportUser(pb.ExportUserRequest(user_id="ana"))
     parts = aiter(stream)
@@ -191,13 +189,11 @@ async def test_one_export_of_a_person_at_a_time_and_none_that_nobody_takes(
         assert ended_by == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
 
 
-async def test_h2_an_erase_ends_an_export_that_goes_on(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_h2_an_erase_ends_an_export_that_goes_on(services: Services) -> None:
     """After the receipt only what was under way comes, also if the user is reinstated at once."""
     for back in ("", "back", "back and written"):
         user = f"user {back}"
-        hold_much(tenant_conninfo, user)
+        hold_much(services.conninfo, user)
         stream = await begin(services, user)
         await erase(services, user)
         if back:

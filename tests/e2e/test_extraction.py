@@ -14,7 +14,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import plain
 from tests.e2e.learning import echo, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model import ChatAnswer, ChatRequest, StatusFault
 from tests.scripted_model.answers import memory, quoting
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -36,18 +36,18 @@ async def summaries(services: Services) -> dict[str, Any]:
 
 
 async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    model.script = lambda request: quoting(
+    modelled.model.script = lambda request: quoting(
         request,
         new_memories=[memory("Ana likes tea"), memory("Ana owns a boat", ["m2"])],
         profile={"summary": "Ana sails."},
         conversation_summary={"title": "Tea and boats"},
     )
     result = await learn(modelled, talk("I like tea", "I own a boat"))
-    assert dict(model.calls) == {"chat": 1, "embeddings": 1}
+    assert dict(modelled.model.calls) == {"chat": 1, "embeddings": 1}
     # Both statements, the messages, which are the words they came from, and the summary.
-    assert sorted(model.embedding_requests[0].texts) == [
+    assert sorted(modelled.model.embedding_requests[0].texts) == [
         "Ana likes tea", "Ana owns a boat", "I like tea", "I own a boat", "Tea and boats",
     ]  # fmt: skip
     usage = result.usage
@@ -55,16 +55,16 @@ async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
     assert (result.extractor, result.model) == ("openai", "gpt-4o-mini")
     assert result.prompt_version == "extraction_4"
     # Of nothing to remember, what was said is embedded: once, if the summary has the same words.
-    model.script = replies({})
+    modelled.model.script = replies({})
     assert (await learn(modelled, talk("hello", conversation="c2"))).memories_created == 0
-    assert dict(model.calls) == {"chat": 2, "embeddings": 2}
-    assert model.embedding_requests[1].texts == ["hello"]
+    assert dict(modelled.model.calls) == {"chat": 2, "embeddings": 2}
+    assert modelled.model.embedding_requests[1].texts == ["hello"]
 
 
 async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    model.script = lambda request: quoting(
+    modelled.model.script = lambda request: quoting(
         request,
         new_memories=[memory("Ana keeps bees")],
         profile={"summary": "Ana is a beekeeper."},
@@ -72,9 +72,9 @@ async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
     )
     words = "I am Ana the beekeeper and keep bees"
     await learn(modelled, talk(words, at=MARCH), talk(words, at=MARCH, user="bo"))
-    model.script = replies({})
+    modelled.model.script = replies({})
     await learn(modelled, talk(words, "How are my bees?", at=MARCH))
-    asked = model.chat_requests[-1]
+    asked = modelled.model.chat_requests[-1]
     assert list(asked.sections) == [
         "CURRENT PROFILE", "CURRENT SUMMARY", "EXISTING MEMORIES", "CONVERSATION",
     ]  # fmt: skip
@@ -89,9 +89,7 @@ async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
 # --- profile, summary, entities ------------------------------------------------------------------
 
 
-async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_e2_the_profile_merges_and_its_versions_have_no_gap(modelled: Services) -> None:
     name = {"personal": {"name": "Ana"}}
     patches = [
         {"summary": "Ana sails.", "current_projects": ["boat"], "facts": name},
@@ -100,7 +98,7 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
         {"summary": "Ana sails and builds.", "department": "board", "access_level": "admin"},
     ]
     waiting = iter(patches)
-    model.script = lambda request: quoting(request, profile=next(waiting))
+    modelled.model.script = lambda request: quoting(request, profile=next(waiting))
     words = "I am Ana in Porto, I sail my boat and build a house"
     versions = [
         (await learn(modelled, talk(words, conversation=f"c{n}"))).profile_version
@@ -115,7 +113,7 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     assert (now.department, now.access_level) == ("", "standard")
     # L4.
     kept = "SELECT version FROM profile_versions ORDER BY version"
-    assert [version for (version,) in rows(tenant_conninfo, kept)] == [1, 2, 3]
+    assert [version for (version,) in rows(modelled.conninfo, kept)] == [1, 2, 3]
     told = await ask(modelled, "GetProfileHistory", user_id="ana")
     assert [
         (each.version, plain(each.before).get("summary"), plain(each.after).get("summary"))
@@ -123,10 +121,8 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     ] == [(1, None, "Ana sails."), (2, None, None), (3, "Ana sails.", "Ana sails and builds.")]
 
 
-async def test_e2_concurrent_batches_lose_no_change_of_the_profile(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = lambda request: quoting(
+async def test_e2_concurrent_batches_lose_no_change_of_the_profile(modelled: Services) -> None:
+    modelled.model.script = lambda request: quoting(
         request, profile={"current_projects": [request.messages[0].content]}
     )
     projects = [f"project {n}" for n in range(12)]
@@ -136,13 +132,11 @@ async def test_e2_concurrent_batches_lose_no_change_of_the_profile(
     now = await profile(modelled)
     assert (sorted(now.current_projects), now.version) == (sorted(projects), 12)
     versions = "SELECT count(*), max(version) FROM profile_versions"
-    assert rows(tenant_conninfo, versions) == [(12, 12)]
+    assert rows(modelled.conninfo, versions) == [(12, 12)]
 
 
-async def test_f1_the_summary_is_merged_field_by_field(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies(
+async def test_f1_the_summary_is_merged_field_by_field(modelled: Services) -> None:
+    modelled.model.script = replies(
         {
             "boats": lambda r: {
                 "conversation_summary": {
@@ -171,43 +165,41 @@ async def test_f1_the_summary_is_merged_field_by_field(
 
 
 async def test_entities_are_found_again_under_any_spelling_and_mentions_are_counted(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
     def tell(content: str, name: str) -> dict[str, Any]:
         entity = {"name": name, "type": "person"}
         return {"new_memories": [memory(content, entities=[entity, entity])]}
 
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "sister": lambda r: tell("Ana has a sister called Zoë", "Zoë"),
             "lawyer": lambda r: tell("Zoe is a lawyer", "zoe"),
         }
     )
     await learn(modelled, talk("my sister"), talk("a lawyer", conversation="c2"))
-    assert rows(tenant_conninfo, "SELECT name, aliases, type, mention_count FROM entities") == [
+    assert rows(modelled.conninfo, "SELECT name, aliases, type, mention_count FROM entities") == [
         ("Zoë", ["zoe"], "person", 2)
     ]
-    assert rows(tenant_conninfo, "SELECT count(*) FROM entity_mentions") == [(2,)]
+    assert rows(modelled.conninfo, "SELECT count(*) FROM entity_mentions") == [(2,)]
     assert [list(m.entities) for m in await memories(modelled)] == [["Zoë"], ["Zoë"]]
 
 
 # --- calls, batches and money --------------------------------------------------------------------
 
 
-async def test_b14_the_ledger_is_the_jobs_usage_at_the_shipped_prices(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = echo
+async def test_b14_the_ledger_is_the_jobs_usage_at_the_shipped_prices(modelled: Services) -> None:
+    modelled.model.script = echo
     result = await learn(modelled, talk(*[f"Ana said {n} " + "word " * 60 for n in range(4)]))
     usage = result.usage
-    assert usage.llm_calls == model.calls["chat"] > 1
-    assert usage.embedding_calls == model.calls["embeddings"] == usage.llm_calls
+    assert usage.llm_calls == modelled.model.calls["chat"] > 1
+    assert usage.embedding_calls == modelled.model.calls["embeddings"] == usage.llm_calls
     tokens = (100 * usage.llm_calls, 20 * usage.llm_calls)
     assert (usage.input_tokens, usage.output_tokens) == tokens
     ledger = {
         stage: numbers
         for stage, *numbers in rows(
-            tenant_conninfo,
+            modelled.conninfo,
             "SELECT stage, model, kind, calls, input_tokens, output_tokens, cost_usd"
             " FROM usage_ledger",
         )
@@ -225,7 +217,7 @@ async def test_b14_the_ledger_is_the_jobs_usage_at_the_shipped_prices(
 
 
 async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_it_broke(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     lines = [f"Ana said {n} " + "word " * 60 for n in range(5)]
     outage = True
@@ -235,10 +227,10 @@ async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_
             return StatusFault(500)
         return echo(request)
 
-    model.script = broken_at_the_third
+    modelled.model.script = broken_at_the_third
     (job_id,) = await submit(modelled, talk(*lines))
     async with asyncio.timeout(180):
-        await model.called(3)
+        await modelled.model.called(3)
     # What the first calls yielded is there while the third fails.
     assert [m.content for m in await memories(modelled)] == [line.strip() for line in lines[:2]]
     outage = False
@@ -248,17 +240,15 @@ async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_
     assert (job.progress.messages_done, job.progress.messages_total) == (5, 5)
     assert [m.content for m in await memories(modelled)] == [line.strip() for line in lines]
     # A second failure in a row asks a harmless prompt too.
-    said = (request.messages[0].content for request in model.chat_requests)
+    said = (request.messages[0].content for request in modelled.model.chat_requests)
     asked = [words.split()[2] for words in said if words.startswith("Ana said")]
     # In order, each once, but for the one that failed.
     assert list(dict.fromkeys(asked)) == ["0", "1", "2", "3", "4"]
     assert [asked.count(key) for key in "0134"] == [1, 1, 1, 1]
 
 
-async def test_row_27_a_cut_off_answer_splits_the_batch_and_is_paid_for(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = lambda request: (
+async def test_row_27_a_cut_off_answer_splits_the_batch_and_is_paid_for(modelled: Services) -> None:
+    modelled.model.script = lambda request: (
         ChatAnswer('{"new_memories": [{"type": "fa', finish_reason="length")
         if len(request.messages) > 2
         else echo(request)
@@ -266,9 +256,17 @@ async def test_row_27_a_cut_off_answer_splits_the_batch_and_is_paid_for(
     lines = [f"Ana met person {n} today" for n in range(7)]
     result = await learn(modelled, talk(*lines))
     assert sorted(m.content for m in await memories(modelled)) == lines
-    assert [len(request.messages) for request in model.chat_requests] == [7, 3, 1, 2, 4, 2, 2]
+    assert [len(request.messages) for request in modelled.model.chat_requests] == [
+        7,
+        3,
+        1,
+        2,
+        4,
+        2,
+        2,
+    ]
     calls = "SELECT calls FROM usage_ledger WHERE stage = 'extraction'"
-    assert (result.usage.llm_calls, rows(tenant_conninfo, calls)) == (7, [(7,)])
+    assert (result.usage.llm_calls, rows(modelled.conninfo, calls)) == (7, [(7,)])
 
 
 # --- document 001, through the offline extractor -------------------------------------------------

@@ -11,7 +11,7 @@ from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, memory
 
 MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -25,7 +25,7 @@ async def by_content(services: Services) -> dict[str, memory_pb2.Memory]:
 
 @pytest.mark.parametrize(("wanted", "ends"), [(1, True), (6, False)])
 async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
-    wanted: int, ends: bool, modelled: Services, model: ScriptedModel
+    wanted: int, ends: bool, modelled: Services
 ) -> None:
     homes = [f"{LEEDS}, at number {number}" for number in range(6)]
 
@@ -41,7 +41,7 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
             ],
         }
 
-    model.script = replies(
+    modelled.model.script = replies(
         {"Porto": leaves, "Leeds": {"new_memories": [memory(home) for home in homes]}}
     )
     await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5", at=MARCH))
@@ -70,7 +70,7 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
 
 @pytest.mark.parametrize(("ended", "over"), [(6, False), (7, True)])
 async def test_a_request_to_forget_holds_whatever_else_a_reply_changes(
-    ended: int, over: bool, modelled: Services, model: ScriptedModel
+    ended: int, over: bool, modelled: Services
 ) -> None:
     homes = [f"{LEEDS}, at number {number}" for number in range(ended)]
 
@@ -83,7 +83,7 @@ async def test_a_request_to_forget_holds_whatever_else_a_reply_changes(
             "forgotten_memories": [{"id": known[0], **quote}],
         }
 
-    model.script = replies(
+    modelled.model.script = replies(
         {"Porto": leaves, "Leeds": {"new_memories": [memory(home) for home in homes]}}
     )
     await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5 6", at=MARCH))
@@ -110,14 +110,10 @@ async def test_a_request_to_forget_holds_whatever_else_a_reply_changes(
     ],
 )
 async def test_only_what_the_user_says_after_the_request_is_kept(
-    sources: list[str],
-    later: tuple[str, str],
-    forgets: bool,
-    modelled: Services,
-    model: ScriptedModel,
+    sources: list[str], later: tuple[str, str], forgets: bool, modelled: Services
 ) -> None:
     request = {"new": 0, "source_message_ids": ["m1"], "quote": "forget that I smoke"}
-    model.script = lambda _: ChatAnswer.of(
+    modelled.model.script = lambda _: ChatAnswer.of(
         new_memories=[memory("Ana smokes", sources)], forgotten_memories=[request]
     )
     told = talk("Please forget that I smoke", later, at=MARCH)
@@ -132,7 +128,7 @@ async def test_only_what_the_user_says_after_the_request_is_kept(
     ("told_before", "others"), [(True, []), (False, []), (True, ["Ana's sister lives in Toronto"])]
 )
 async def test_what_names_only_the_forgotten_is_not_told(
-    others: list[str], told_before: bool, modelled: Services, model: ScriptedModel
+    others: list[str], told_before: bool, modelled: Services
 ) -> None:
     secret = "Ana had an interview in Toronto"
     toronto = {"name": "Toronto", "type": "place"}
@@ -144,7 +140,7 @@ async def test_what_names_only_the_forgotten_is_not_told(
             return {"forgotten_memories": [{"id": shown(request, "interview"), **quote}]}
         return {"new_memories": [stated], "forgotten_memories": [{"new": 0, **quote}]}
 
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "please": forget,
             "interview": [stated],

@@ -18,7 +18,6 @@ from tests.e2e.privacy import choose
 from tests.e2e.reconciling import with_words
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.stories import MERGED, NOON, WORDS, Teller, stories
-from tests.scripted_model import ScriptedModel
 
 SERVICE_SETTINGS = {"reconcile": True, **ENCRYPTING}
 
@@ -76,15 +75,13 @@ SERVICE_SETTINGS = {"reconcile": True, **ENCRYPTING}
         take back first; later now: MEAT; MEAT of later
     """
 )
-async def test_a_hand_holds(modelled: Services, model: ScriptedModel, story: Sequence[str]) -> None:
-    await Teller(modelled, model).tell(story)
+async def test_a_hand_holds(modelled: Services, story: Sequence[str]) -> None:
+    await Teller(modelled).tell(story)
 
 
-async def test_row_10_undoing_a_merge_brings_nothing_forgotten_back(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_row_10_undoing_a_merge_brings_nothing_forgotten_back(modelled: Services) -> None:
     """Somebody asked to forget the words of an original while the merged memory stood for it."""
-    ana = Teller(modelled, model)
+    ana = Teller(modelled)
     await ana.tell(f"{MERGED}; save BREAD; correct BREAD to CAKES; forget CAKES")
     undone = await ask(modelled, "UndoConsolidation", memory_id=ana.merged_id)
     replaced = [each.content for each in undone.memories if each.superseded_by]
@@ -96,15 +93,11 @@ async def test_row_10_undoing_a_merge_brings_nothing_forgotten_back(
 @pytest.mark.parametrize("encrypts", [True, False])
 @pytest.mark.parametrize("forgotten", [True, False])
 async def test_row_72_what_was_sealed_stays_so_if_it_is_said_again(
-    modelled: Services,
-    model: ScriptedModel,
-    tenant_conninfo: str,
-    forgotten: bool,
-    encrypts: bool,
+    modelled: Services, forgotten: bool, encrypts: bool
 ) -> None:
     """Its source was taken back; also if encryption was turned off since."""
     await choose(modelled, encrypt_sensitive=True)
-    ana = Teller(modelled, model)
+    ana = Teller(modelled)
     await ana.tell("first 0: MEAT")
     await update(modelled, (await ana.one("MEAT")).id, "sensitive", sensitive=True)
     await ana.tell("forget MEAT; take back first" if forgotten else "take back first")
@@ -112,16 +105,14 @@ async def test_row_72_what_was_sealed_stays_so_if_it_is_said_again(
         await choose(modelled, encrypt_sensitive=False)
     await ana.tell("later now: MEAT; told: MEAT")
     sealed = "SELECT sensitive, sealed IS NOT NULL FROM hitherto.memories"
-    assert set(rows(tenant_conninfo, sealed)) == {(True, True)}
+    assert set(rows(modelled.conninfo, sealed)) == {(True, True)}
     await ana.tell("take back later; told: nothing")
-    assert set(rows(tenant_conninfo, sealed)) == {(True, True)}
+    assert set(rows(modelled.conninfo, sealed)) == {(True, True)}
 
 
-async def test_row_10_clearing_changes_nothing_that_a_review_rejected(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_row_10_clearing_changes_nothing_that_a_review_rejected(modelled: Services) -> None:
     """That was a request to forget it too."""
-    await Teller(modelled, model).tell("first 0: MEAT")
+    await Teller(modelled).tell("first 0: MEAT")
     ending = f"No longer: {WORDS['MEAT']}"
     await learn(modelled, talk(("assistant", ending), conversation="claim", at=NOON))
     claimed = await with_words(modelled, "Ana has changed")

@@ -27,7 +27,6 @@ from tests.e2e.conftest import Services, Shared
 from tests.e2e.consoles import TIMEOUT
 from tests.e2e.doors import Caller, detail, door_over, envelope, opened
 from tests.e2e.methods import METHODS, OFFERED, ask
-from tests.scripted_model import ScriptedModel
 from tests.waiting import eventually
 
 HANOI = "Tôi sống ở Hà Nội 👩🏽‍🚀 مرحبا 日本"
@@ -273,10 +272,8 @@ async def test_deadlines_are_the_callers(caller: Caller) -> None:
         assert wrong.status_code == 400, given
 
 
-async def test_a_client_that_leaves_cancels_its_call(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.delay = 5.0
+async def test_a_client_that_leaves_cancels_its_call(modelled: Services) -> None:
+    modelled.model.delay = 5.0
     example = DOCUMENT["paths"]["/hitherto.v1.ExtractionService/PreviewExtraction"]["post"]
     body = example["requestBody"]["content"]["application/json"]["example"]
     async with door_over(modelled) as address:
@@ -297,7 +294,7 @@ async def test_a_client_that_leaves_cancels_its_call(
         ]
         # One call of the model is the job's.
         async with asyncio.timeout(180):
-            await model.called(2)
+            await modelled.model.called(2)
         for each in waiting:
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

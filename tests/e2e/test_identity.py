@@ -23,17 +23,14 @@ from tests.e2e.learning import (
     submit,
     talk,
 )
-from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 APRIL = MARCH + timedelta(days=31)
 
 
-async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = replies(
+async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(modelled: Services) -> None:
+    modelled.model.script = replies(
         {
             "moved": lambda r: {
                 "new_memories": [memory("Ana lives in Berlin")],
@@ -46,10 +43,10 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
     )
     await learn(modelled, talk("I live in Lisbon and play the cello", at=MARCH))
     untouched = "SELECT xmin::text, ctid::text, * FROM memories WHERE content LIKE '%cello%'"
-    before = rows(tenant_conninfo, untouched)
+    before = rows(modelled.conninfo, untouched)
     result = await learn(modelled, talk("I moved to Berlin", conversation="c2", at=APRIL))
     assert result.memories_contradicted == 1
-    assert rows(tenant_conninfo, untouched) == before
+    assert rows(modelled.conninfo, untouched) == before
 
     current = {m.content for m in await memories(modelled)}
     assert current == {"Ana lives in Berlin", "Ana plays the cello"}
@@ -71,15 +68,15 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
     assert plain(ended.before)["status"] == "active"
     assert plain(ended.after)["status"] == "contradicted"
     kept = f"SELECT version, status FROM memory_versions WHERE memory_id = '{lisbon.id}'"
-    assert rows(tenant_conninfo, kept) == [(1, "active")]
+    assert rows(modelled.conninfo, kept) == [(1, "active")]
 
 
 async def test_a_memory_that_one_reply_repeats_and_ends_names_what_it_replaced(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """Each names the one that it replaced, although both ended in the same transaction."""
     lisbon, porto, berlin = (f"Ana lives in {city}" for city in ("Lisbon", "Porto", "Berlin"))
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "moved": lambda r: {
                 "new_memories": [memory(porto), memory(berlin)],
@@ -101,10 +98,10 @@ async def test_a_memory_that_one_reply_repeats_and_ends_names_what_it_replaced(
 
 
 async def test_row_37_concurrent_batches_of_the_same_facts_are_one_memory_each(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     facts = ["Ana likes tea", "Ana owns a boat", "Ana has 2 cats"]
-    model.script = echo
+    modelled.model.script = echo
     batches = [submit(modelled, talk(*facts, conversation=f"c{n}")) for n in range(50)]
     ids = [job_id for batch in await asyncio.gather(*batches) for job_id in batch]
     jobs = await asyncio.gather(*(ended(modelled, job_id) for job_id in ids))
@@ -116,9 +113,9 @@ async def test_row_37_concurrent_batches_of_the_same_facts_are_one_memory_each(
 
 
 async def test_row_38_sessions_that_arrive_out_of_order_end_with_the_newest_words(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "Lisbon": lambda r: {
                 "new_memories": [memory("Ana lives in Lisbon")],

@@ -90,7 +90,7 @@ async def test_h2_export_erase_import_export_is_equal(
 
 
 async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
-    modelled: Services, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     """Who receives the export of somebody without encryption."""
     words = ["quxdisease", "quxdebt", "quxdetail", "quxfact", "bà nội", "Sống ở", "chuyển tới"]
@@ -123,16 +123,14 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
     profile = (await ask(modelled, "GetProfile", user_id="bo")).profile
     assert profile.sources["facts.health.a"].message_id == "trò chuyện 1-1"
     assert profile.sources["facts.health.a"].quote == ""
-    assert in_clear(tenant_conninfo, *words, gone) == {}
+    assert in_clear(modelled.conninfo, *words, gone) == {}
     assert all(held.doubt.because_memory_id for held in await memories(modelled, user="bo"))
     opened = (await export(modelled, "bo")).text
     assert all(word in opened for word in words)
     assert {found.content for found in await memories(modelled, user="bo")} >= {SECRET}
 
 
-async def test_everything_is_found_again(
-    modelled: Services, clear: Lived, tenant_conninfo: str
-) -> None:
+async def test_everything_is_found_again(modelled: Services, clear: Lived) -> None:
     """By words, by the words of its source, by meaning; of documents, messages and summaries."""
     await bring(modelled, clear.data, "bo")
     waiting = (
@@ -141,7 +139,7 @@ async def test_everything_is_found_again(
         " UNION ALL SELECT 1 FROM messages WHERE lexical_no IS NULL"
         " AND role IN ('user', 'assistant')"
     )
-    await eventually(lambda: not rows(tenant_conninfo, waiting), seconds=BOUND)
+    await eventually(lambda: not rows(modelled.conninfo, waiting), seconds=BOUND)
     for query, scope in (
         ("Đà Nẵng", search_pb2.SEARCH_SCOPE_MEMORIES),
         ("chuyển tới", search_pb2.SEARCH_SCOPE_MEMORIES),
@@ -185,7 +183,7 @@ async def test_interrupted_continued_and_repeated(modelled: Services, clear: Liv
 
 
 async def test_a_user_who_is_not_empty_or_erased_is_refused(
-    modelled: Services, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     data = clear.data
     await save(modelled, "The user plays the cello.", user="bo")
@@ -199,7 +197,7 @@ async def test_a_user_who_is_not_empty_or_erased_is_refused(
     await bring(modelled, data)
     await erase(modelled)
     assert (await refusal_of(bring(modelled, data))).reason == "USER_ERASED"
-    assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'ana'")
+    assert not rows(modelled.conninfo, "SELECT 1 FROM memories WHERE user_id = 'ana'")
 
 
 async def test_h2_an_export_that_was_cut_or_changed_is_refused(services: Services) -> None:
@@ -240,9 +238,7 @@ async def test_h2_an_export_that_was_cut_or_changed_is_refused(services: Service
     assert (await bring(services, earlier, "eve")).imported_counts["memories"] == 3
 
 
-async def test_hostile_records_are_refused_by_number(
-    modelled: Services, clear: Lived, tenant_conninfo: str
-) -> None:
+async def test_hostile_records_are_refused_by_number(modelled: Services, clear: Lived) -> None:
     """None of their group is stored, whatever is wrong, and the next, right file is."""
     whole = clear.export
     lines = whole.text.splitlines()
@@ -260,7 +256,7 @@ async def test_hostile_records_are_refused_by_number(
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, name
         assert f"records[{number + 1}]" in refusal.message, name
         stored = f"SELECT count(*) FROM {table} WHERE user_id IN ('{user}', 'eve')"
-        assert rows(tenant_conninfo, stored) == [(0,)], name
+        assert rows(modelled.conninfo, stored) == [(0,)], name
     no_tables = (b'{"table": 1, "row": {}}', b'{"table": [], "row": {}}')
     for data in (b"\xff\xfe", b"[]", b"null", *no_tables, b"{" * 100_000):
         refusal = await refusal_of(bring(modelled, data, "bo"))
@@ -306,7 +302,7 @@ async def test_any_value_in_any_column_is_stored_or_refused(
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, refusal
 
 
-async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str) -> None:
+async def test_order_and_size_of_lines(modelled: Services) -> None:
     """The user comes first, a line has an end, and one export is one user's."""
     await save(modelled, "The user drinks trà sen.")
     found = await export(modelled)
@@ -324,7 +320,7 @@ async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str)
     refusal = await refusal_of(bring(modelled, endless, "bo", piece=1 << 20))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "16777216 bytes" in refusal.message
-    assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'bo'")
+    assert not rows(modelled.conninfo, "SELECT 1 FROM memories WHERE user_id = 'bo'")
 
 
 async def test_every_table_and_column_of_an_export_is_known(conninfo: str) -> None:
@@ -353,10 +349,7 @@ async def test_every_table_and_column_of_an_export_is_known(conninfo: str) -> No
 
 
 async def test_h4_rights_are_those_of_the_credential(
-    modelled: Services,
-    model: ScriptedModel,
-    clear: Lived,
-    tenant: Tenant,
+    modelled: Services, clear: Lived, tenant: Tenant
 ) -> None:
     """A person imports only for that person, and gains no department and no operator's words."""
 
@@ -391,7 +384,7 @@ async def test_h4_rights_are_those_of_the_credential(
     await bring(modelled, managed, "cleo")
     # Neither now, nor at an earlier time, nor once a roll-back makes that time the present.
     sails = value("facts.personal.sport", "sailing", "I sail")
-    model.script = replies({"I sail": {"profile_changes": [sails]}})
+    modelled.model.script = replies({"I sail": {"profile_changes": [sails]}})
     now = Timestamp()
     now.GetCurrentTime()
     for user, held in (("ana", ("", "standard")), ("cleo", ("sales", "high"))):
@@ -441,7 +434,7 @@ async def test_c6_the_history_of_what_was_sealed_tells_its_words_when_it_is_in_c
 
 
 async def test_c6_the_history_of_an_earlier_release_is_told_by_the_versions(
-    modelled: Services, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     """Its entries repeat what the versions hold. Stored is what these do not: the entities."""
     lines = records(clear.export)
@@ -456,7 +449,7 @@ async def test_c6_the_history_of_an_earlier_release_is_told_by_the_versions(
             row["before"] = {"content": "The user drinks trà sen.", "entities": []}
             row["after"] = {"content": "The user drinks trà sen at five.", "entities": ["Huế"]}
     await bring(modelled, packed(lines))
-    assert rows(tenant_conninfo, "SELECT before, after FROM history WHERE after IS NOT NULL") == [
+    assert rows(modelled.conninfo, "SELECT before, after FROM history WHERE after IS NOT NULL") == [
         ({"entities": []}, {"entities": ["Huế"]})
     ]
     told = (await events(modelled, tea))[0]
@@ -468,7 +461,7 @@ async def test_c6_the_history_of_an_earlier_release_is_told_by_the_versions(
 
 
 async def test_h3_what_was_not_sealed_yet_when_it_was_exported_is_sealed(
-    modelled: Services, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     """Nothing that the sensitive memories mention is stored, so that no mention is left."""
     lines = records(clear.export)
@@ -479,13 +472,13 @@ async def test_h3_what_was_not_sealed_yet_when_it_was_exported_is_sealed(
             line["row"]["sensitive"] = True
     reply = await bring(modelled, packed(lines))
     assert reply.imported_counts["memories"] == clear.export.manifest.counts["memories"]
-    assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE sealed IS NULL")
+    assert not rows(modelled.conninfo, "SELECT 1 FROM memories WHERE sealed IS NULL")
     assert clear.export.of("entity_mentions")
-    assert not rows(tenant_conninfo, "SELECT 1 FROM entity_mentions")
+    assert not rows(modelled.conninfo, "SELECT 1 FROM entity_mentions")
 
 
 async def test_b3_what_jobs_had_not_read_is_learnt_again_up_to_a_bound(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     """A job that had not ended is not imported; its messages are not forgotten, nor silently taken
     for learnt."""
@@ -497,14 +490,14 @@ async def test_b3_what_jobs_had_not_read_is_learnt_again_up_to_a_bound(
     refusal = await refusal_of(bring(modelled, packed([*unread, *rest]), "bo", piece=1_000_000))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.fields.keys() == {"records[10001]"}
-    assert not rows(tenant_conninfo, "SELECT 1 FROM users")
+    assert not rows(modelled.conninfo, "SELECT 1 FROM users")
 
     named = {"conversation_id": first["conversation_id"]}
     line = {"table": "jobs", "row": {**job, **named, "done_to": None}}
     await bring(modelled, packed([line, *rest]), "bo")
     begun = await ask(modelled, "EndConversation", user_id="bo", **named)
     await ended(modelled, begun.job.id)
-    read = [message.content for asked in model.chat_requests for message in asked.messages]
+    read = [message.content for asked in modelled.model.chat_requests for message in asked.messages]
     (said,) = [
         row["content"]
         for row in clear.export.of("messages")
@@ -513,18 +506,16 @@ async def test_b3_what_jobs_had_not_read_is_learnt_again_up_to_a_bound(
     assert any(said in words for words in read)
 
 
-async def test_b3_a_document_that_no_job_had_read_is_read(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_b3_a_document_that_no_job_had_read_is_read(modelled: Services) -> None:
     """It was accepted: nobody has to send it again."""
-    model.always(Hang(), endpoint="embeddings")
+    modelled.model.always(Hang(), endpoint="embeddings")
     sent = document_pb2.Document(
         source_type="gmail", source_id="1", content="Linh signed for the zeppelin."
     )
     handed = await ask(modelled, "IngestDocuments", documents=[sent])
     found = await export(modelled)
     assert not found.of("document_chunks")
-    model.always(None, endpoint="embeddings")
+    modelled.model.always(None, endpoint="embeddings")
     for _ in range(2):
         await bring(modelled, found.text.encode(), "bo")
     listed = await ask(modelled, "ListJobs", user_id="bo", kinds=[handed.job.kind])

@@ -55,7 +55,7 @@ def split(person: Lived, at: int | str) -> tuple[bytes, bytes]:
 
 
 async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_way(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     """A crash ends an import; the chat goes on with the same names and sources; then it continues.
 
@@ -66,7 +66,7 @@ async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_w
     assert "conversations" in tables[:cut]
     await refusal_of(bring(modelled, split(clear, cut)[0]))
     place = {"name": "HUẾ", "type": "place"}
-    model.script = replies({"at last": [memory("Ana rests in Huế.", entities=[place])]})
+    modelled.model.script = replies({"at last": [memory("Ana rests in Huế.", entities=[place])]})
     await learn(modelled, talk("at last", conversation="since"))
     anew = document("thư 1", "Linh in Huế.", source_type="gmail", title="Mới")
     await taken_in(modelled, anew)
@@ -80,22 +80,22 @@ async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_w
     }
     assert "Ana rests in Huế." in mentioned
     told = rows(
-        tenant_conninfo,
+        modelled.conninfo,
         "SELECT count(*), bool_and(m.memory_id IS NOT NULL) FROM entity_mentions AS em"
         " LEFT JOIN memories AS m USING (tenant_id, user_id, memory_id)"
         f" WHERE em.entity_id = '{entity.id}'",
     )
     assert told == [(2, True)]
-    titles = rows(tenant_conninfo, "SELECT title FROM documents")
+    titles = rows(modelled.conninfo, "SELECT title FROM documents")
     assert titles == [("Mới",)]
 
 
 async def test_no_message_is_lost_if_a_conversation_goes_on_before_it_is_imported(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     """As above, at the very beginning: its messages have the numbers of those in the file."""
     await refusal_of(bring(modelled, split(clear, "conversations")[0]))
-    model.script = replies({})
+    modelled.model.script = replies({})
     said = talk("at last", "and more", conversation="c2")
     for number, message in enumerate(said.messages):
         message.id = f"since-{number}"
@@ -105,7 +105,7 @@ async def test_no_message_is_lost_if_a_conversation_goes_on_before_it_is_importe
     assert refusal.reason == "USER_NOT_EMPTY"
     assert "went on with a conversation" in refusal.message
     # What was said since is untouched.
-    listed = rows(tenant_conninfo, "SELECT message_id FROM messages ORDER BY message_no")
+    listed = rows(modelled.conninfo, "SELECT message_id FROM messages ORDER BY message_no")
     assert listed == [("since-0",), ("since-1",)]
 
 
@@ -182,9 +182,7 @@ async def test_a_tenant_and_a_person_run_their_share_of_the_imports(
             await call
 
 
-async def test_h2_an_erasure_ends_an_import_that_goes_on(
-    modelled: Services, clear: Lived, tenant_conninfo: str
-) -> None:
+async def test_h2_an_erasure_ends_an_import_that_goes_on(modelled: Services, clear: Lived) -> None:
     """Nothing of it comes back, also if the user is reinstated at once."""
     # A group is stored once a record of another table comes.
     tables = tables_of(clear)
@@ -193,21 +191,21 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(
     erased = asyncio.Event()
     first, rest = split(clear, half)
     importing = in_two(modelled, first, erased, rest)
-    await eventually(lambda: rows(tenant_conninfo, "SELECT 1 FROM memories"), seconds=BOUND)
+    await eventually(lambda: rows(modelled.conninfo, "SELECT 1 FROM memories"), seconds=BOUND)
     await erase(modelled)
     await reinstate(modelled)
     erased.set()
     refusal = await refusal_of(importing)
     assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
     assert refusal.reason == "USER_ERASED"
-    assert not rows(tenant_conninfo, "SELECT 1 FROM memories")
+    assert not rows(modelled.conninfo, "SELECT 1 FROM memories")
 
 
 async def test_h2_nobody_else_writes_while_a_user_is_imported(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     """Between two groups, what others write would take the place of records that follow."""
-    model.script = replies({"at last": [memory("Ana rests.")]})
+    modelled.model.script = replies({"at last": [memory("Ana rests.")]})
     said = talk("at last", user="ana", conversation="trò chuyện 1")
     said.messages[0].id = "a new one"
     writes: list[Callable[[], Awaitable[Any]]] = [
@@ -218,7 +216,7 @@ async def test_h2_nobody_else_writes_while_a_user_is_imported(
     go_on = asyncio.Event()
     first, rest = split(clear, 1 + tables_of(clear).index("users"))
     importing = in_two(modelled, first, go_on, rest)
-    await eventually(lambda: rows(tenant_conninfo, _IMPORTING), seconds=BOUND)
+    await eventually(lambda: rows(modelled.conninfo, _IMPORTING), seconds=BOUND)
     for write in writes:
         refusal = await refusal_of(write())
         assert refusal.code is grpc.StatusCode.ABORTED
@@ -233,7 +231,7 @@ async def test_h2_nobody_else_writes_while_a_user_is_imported(
 
 
 async def test_h2_a_job_that_is_open_waits_until_an_import_is_continued(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+    modelled: Services, clear: Lived
 ) -> None:
     """Its model's reply comes while the import goes on, and takes the place of no record."""
     first, rest = split(clear, "profiles")
@@ -249,27 +247,27 @@ async def test_h2_a_job_that_is_open_waits_until_an_import_is_continued(
             profile_changes=[{**summary, "quote": "at last"}],
         )
 
-    model.script = answer
+    modelled.model.script = answer
     (job_id,) = await submit(modelled, talk("at last", conversation="since"))
     await asyncio.wait_for(asked.wait(), BOUND)
     importing = in_two(modelled, first, go_on, rest)
-    await eventually(lambda: rows(tenant_conninfo, _IMPORTING), seconds=BOUND)
+    await eventually(lambda: rows(modelled.conninfo, _IMPORTING), seconds=BOUND)
     answered.set()
     over = f"SELECT 1 FROM jobs WHERE job_id = '{job_id}' AND state <> 'running'"
-    await eventually(lambda: rows(tenant_conninfo, over), seconds=BOUND)
-    assert not rows(tenant_conninfo, "SELECT 1 FROM profiles")
+    await eventually(lambda: rows(modelled.conninfo, over), seconds=BOUND)
+    assert not rows(modelled.conninfo, "SELECT 1 FROM profiles")
     go_on.set()
     assert "profiles" not in (await importing).skipped_counts
     job = await ended(modelled, job_id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert "Ana rests." in {held.content for held in await memories(modelled)}
     (brought,) = clear.export.of("profiles")
-    ((version, facts),) = rows(tenant_conninfo, "SELECT version, facts FROM profiles")
+    ((version, facts),) = rows(modelled.conninfo, "SELECT version, facts FROM profiles")
     assert (version, facts) == (brought["version"] + 1, brought["facts"])
 
 
 async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
-    modelled: Services, clear: Lived, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    modelled: Services, clear: Lived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sweep deletes it before its parts come; everything else is imported."""
     monkeypatch.setattr(incoming_export, "PATIENCE_SECONDS", 600.0)
@@ -282,17 +280,17 @@ async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
     half = 1 + next(n for n, line in enumerate(lines) if line["table"] == "document_chunks")
     swept = asyncio.Event()
     importing = in_two(modelled, packed(lines[:half]) + b"\n", swept, packed(lines[half:]))
-    await eventually(lambda: rows(tenant_conninfo, "SELECT 1 FROM documents"), seconds=BOUND)
-    await asyncio.to_thread(change, tenant_conninfo, "DELETE FROM documents")
+    await eventually(lambda: rows(modelled.conninfo, "SELECT 1 FROM documents"), seconds=BOUND)
+    await asyncio.to_thread(change, modelled.conninfo, "DELETE FROM documents")
     swept.set()
     reply = await importing
     for table in ("document_chunks", "document_mentions"):
         assert reply.left_out_counts[table] == parts.count(table)
         assert table not in reply.imported_counts
         assert table not in reply.skipped_counts
-        assert not rows(tenant_conninfo, f"SELECT 1 FROM {table}")
+        assert not rows(modelled.conninfo, f"SELECT 1 FROM {table}")
     assert reply.imported_counts["memories"] == clear.export.manifest.counts["memories"]
-    assert not rows(tenant_conninfo, "SELECT 1 FROM passage_postings WHERE corpus = 'documents'")
+    assert not rows(modelled.conninfo, "SELECT 1 FROM passage_postings WHERE corpus = 'documents'")
 
 
 Change = Callable[[Services, str, str], Awaitable[Any]]
@@ -335,9 +333,7 @@ async def test_a_later_export_of_the_same_user_is_refused_and_spoils_nothing(
     assert [event.version for event in history.events] == list(range(len(history.events), 0, -1))
 
 
-async def test_a_document_that_was_handed_in_again_stays(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_a_document_that_was_handed_in_again_stays(services: Services) -> None:
     async def hand_in(*paragraphs: str, user: str) -> None:
         content = "\n\n".join(f"{each} " * 300 for each in paragraphs)
         await taken_in(services, document("d1", content, title="Plan"), user=user)
@@ -354,9 +350,9 @@ async def test_a_document_that_was_handed_in_again_stays(
             pieces = (
                 f"SELECT position, content FROM document_chunks WHERE user_id = '{user}' ORDER BY 1"
             )
-            before = rows(tenant_conninfo, pieces)
+            before = rows(services.conninfo, pieces)
             await bring(services, held, user)
-            assert rows(tenant_conninfo, pieces) == before, user
+            assert rows(services.conninfo, pieces) == before, user
             await hand_in("water", user=user)
 
 

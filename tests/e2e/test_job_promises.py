@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from hitherto.v1 import conversation_pb2, document_pb2, extraction_service_pb2_grpc, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import METHODS, ask, insist, read_refusal, refused
 from tests.scripted_model import Hang, ScriptedModel, StatusFault
@@ -45,9 +45,7 @@ async def test_a_full_queue_takes_no_more_until_there_is_room(
     model.always(Hang())
     settings = {"queue_limit": 2, "model_timeout_seconds": 600.0, "extract_every": 3}
     async with (
-        start_services(
-            **model_settings(model), **settings, reconcile=True, drain_seconds=0.1
-        ) as services,
+        start_services(model, **settings, reconcile=True, drain_seconds=0.1) as services,
         await psycopg.AsyncConnection.connect(superuser_conninfo) as holder,
     ):
         # An import of many people's memories queues a reconciliation for each, which may take
@@ -101,7 +99,7 @@ async def test_row_10_whoever_watches_a_job_is_told_that_the_service_stops(
     model.always(StatusFault(503, retry_after="900"))
     async with AsyncExitStack() as stack:
         async with asyncio.timeout(180):
-            async with start_services(**model_settings(model), drain_seconds=600.0) as services:
+            async with start_services(model, drain_seconds=600.0) as services:
                 (job_id,) = await submit(services, talk("hello"))
                 # A channel that is still open when the service stops.
                 channel = await stack.enter_async_context(
@@ -119,25 +117,23 @@ async def test_row_10_whoever_watches_a_job_is_told_that_the_service_stops(
     assert refusal.retry_after is not None
 
 
-async def test_a_job_of_an_erased_user_cannot_be_retried(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_a_job_of_an_erased_user_cannot_be_retried(services: Services) -> None:
     await learn(services, talk("I live in Lisbon."))
     rows(
-        tenant_conninfo,
+        services.conninfo,
         "WITH gone AS (UPDATE users SET erased_at = now() WHERE user_id = 'ana')"
         " UPDATE jobs SET state = 'dead' RETURNING 1",
     )
-    ((job_id,),) = rows(tenant_conninfo, "SELECT job_id::text FROM jobs")
+    ((job_id,),) = rows(services.conninfo, "SELECT job_id::text FROM jobs")
     request = pb.RetryJobRequest(job_id=job_id)
     refusal = await refused(services, METHODS["ExtractionService/RetryJob"], request)
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
 
 
-async def test_started_at_moves_with_the_attempts(modelled: Services, tenant_conninfo: str) -> None:
+async def test_started_at_moves_with_the_attempts(modelled: Services) -> None:
     (job_id,) = await submit(modelled, talk("hello"))
     first = await ended(modelled, job_id)
-    rows(tenant_conninfo, "UPDATE jobs SET state = 'dead' RETURNING 1")
+    rows(modelled.conninfo, "UPDATE jobs SET state = 'dead' RETURNING 1")
     await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
     second = await ended(modelled, job_id)
     assert second.started_at.ToNanoseconds() > first.finished_at.ToNanoseconds()
@@ -158,7 +154,7 @@ async def test_a_reply_that_takes_too_long_to_plan_costs_attempts_and_ends_dead(
         {"roses": {"new_memories": long}, "Porto": [memory("Ana lives in Porto")]}
     )
     settings = {"planning_seconds": 0.01, "job_max_retries": 1}
-    async with start_services(**model_settings(model), **settings) as services:
+    async with start_services(model, **settings) as services:
         (job_id,) = await submit(services, talk("I have many roses."))
         job = await ended(services, job_id, within=300)
         assert (job.state, job.attempt) == (job_pb2.JOB_STATE_DEAD, 2), job.error

@@ -14,7 +14,7 @@ from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_shared.identifiers import uuid7
 from tests.e2e import learning
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import rows
 from tests.e2e.methods import ask, insist
 from tests.e2e.sessions import refusal_of
@@ -87,9 +87,7 @@ async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, list[str]
     return refused.code, refused.reason, list(refused.fields)
 
 
-async def test_a_batch_is_refused_whole_and_every_fault_is_named(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_a_batch_is_refused_whole_and_every_fault_is_named(services: Services) -> None:
     """B1: violations in the caller's field names, all at once; nothing is stored."""
     batch = [transcript(conversation=f"c{n}") for n in range(5)]
     batch[3].ClearField("user_id")
@@ -106,30 +104,28 @@ async def test_a_batch_is_refused_whole_and_every_fault_is_named(
         "transcripts[3].user_id",
         "transcripts[4].messages[1].id",
     ]
-    assert rows(tenant_conninfo, "SELECT 1 FROM jobs, messages, users") == []
+    assert rows(services.conninfo, "SELECT 1 FROM jobs, messages, users") == []
 
 
-async def test_an_overlapping_transcript_is_extracted_once(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_an_overlapping_transcript_is_extracted_once(modelled: Services) -> None:
     """faults.md row 38: ten messages in both; the model sees each message once."""
     first, second = transcript(1, 12), transcript(3, 14)
     jobs = await submit(modelled, first) + await submit(modelled, second)
     for job in jobs:
         assert (await watch(modelled, job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
-    assert [[line.content for line in request.messages] for request in model.chat_requests] == [
+    assert [
+        [line.content for line in request.messages] for request in modelled.model.chat_requests
+    ] == [
         [f"canary:w{n}" for n in range(1, 13)],
         ["canary:w13", "canary:w14"],
     ]
     assert await memories(modelled) == sorted(told(n) for n in range(1, 15))
     again = await submit(modelled, second)
     assert again[0].id == jobs[1].id
-    assert model.calls["chat"] == 2
+    assert modelled.model.calls["chat"] == 2
 
 
-async def test_messages_without_ids_get_ones_that_repeat(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_messages_without_ids_get_ones_that_repeat(modelled: Services) -> None:
     """Contract: derived from what was sent, with an ordinal among equals; NFC before hashing."""
     texts = ["có", "canary:w1", "có", "👍🏽", "có"]
     request = pb.AppendMessagesRequest(
@@ -172,11 +168,9 @@ async def test_one_key_a_hundred_times_at_once_makes_one_job(services: Services)
     assert (code, reason) == (grpc.StatusCode.ALREADY_EXISTS, "IDEMPOTENCY_KEY_REUSED")
 
 
-async def test_a_watch_shows_the_way_and_ends_with_the_job(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_watch_shows_the_way_and_ends_with_the_job(modelled: Services) -> None:
     """B5: states in order, the last one final with result and token; an ended job at once."""
-    model.delay = 0.2
+    modelled.model.delay = 0.2
     (job,) = await submit(modelled, transcript())
     seen = await watch(modelled, job.id)
     order = [job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_SUCCEEDED]
@@ -207,7 +201,7 @@ async def test_a_watch_the_client_leaves_leaves_nothing_behind(
 
     monkeypatch.setattr(ExtractionHandlers, "WatchJob", counted)
     model.always(Hang())
-    async with start_services(**model_settings(model), drain_seconds=0.2) as services:
+    async with start_services(model, drain_seconds=0.2) as services:
         (job,) = await submit(services, transcript())
         await reached(services, job.id, job_pb2.JOB_STATE_RUNNING)
         await eventually(lambda: job.id not in watching)
@@ -222,20 +216,18 @@ async def test_a_watch_the_client_leaves_leaves_nothing_behind(
         assert got.job.state == job_pb2.JOB_STATE_RUNNING
 
 
-async def test_unusable_replies_end_dead_listed_and_replayable(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_unusable_replies_end_dead_listed_and_replayable(modelled: Services) -> None:
     """Promise 5, faults.md row 26: never "nothing to remember"; RetryJob runs the range again."""
     # Two questions an attempt, four attempts.
     fault = ChatAnswer(CONTENT_FAULTS["prose_with_braces"])
-    model.queue(*[fault] * 8)
+    modelled.model.queue(*[fault] * 8)
     (job,) = await submit(modelled, transcript())
     seen = await watch(modelled, job.id)
     assert seen[-1].state == job_pb2.JOB_STATE_DEAD
     assert (seen[-1].attempt, seen[-1].max_attempts) == (4, 4)
     assert seen[-1].error.startswith("MODEL_UNUSABLE: ")
     assert "canary" not in seen[-1].error
-    assert model.calls["chat"] == 8
+    assert modelled.model.calls["chat"] == 8
     assert await memories(modelled) == []
     # The range that failed holds up nothing that comes after it.
     (later,) = await submit(modelled, transcript(1, 4))
@@ -249,20 +241,18 @@ async def test_unusable_replies_end_dead_listed_and_replayable(
     assert (await watch(modelled, job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
     assert await memories(modelled) == [told(n) for n in range(1, 5)]
     # Those that are retried together have all of their attempts, too.
-    model.queue(*[fault] * 8)
+    modelled.model.queue(*[fault] * 8)
     (job,) = await submit(modelled, transcript(5, 6))
     assert (await watch(modelled, job.id))[-1].attempt == 4
     # One more bad attempt, then good ones.
-    model.queue(*[fault] * 2)
+    modelled.model.queue(*[fault] * 2)
     again = await ask(modelled, "RetryJob", filter=pb.RetryFilter(states=dead))
     assert again.retried == 1
     last = (await watch(modelled, job.id))[-1]
     assert (last.state, last.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 2)
 
 
-async def test_jobs_can_be_cancelled_while_they_wait_and_while_they_run(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_jobs_can_be_cancelled_while_they_wait_and_while_they_run(modelled: Services) -> None:
     """B5: nothing of a cancelled job is written; its range can be run again."""
     go = asyncio.Event()
 
@@ -270,10 +260,10 @@ async def test_jobs_can_be_cancelled_while_they_wait_and_while_they_run(
         await go.wait()
         return canary_script(request)
 
-    model.script = slow
+    modelled.model.script = slow
     (running,) = await submit(modelled, transcript(1, 2))
     (waiting,) = await submit(modelled, transcript(3, 4))
-    await model.called(1)
+    await modelled.model.called(1)
     for job in (waiting, running):
         cancelled = await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=job.id))
         assert cancelled.job.state == job_pb2.JOB_STATE_CANCELLED
@@ -314,7 +304,7 @@ async def test_appended_messages_are_extracted_by_themselves(
 ) -> None:
     """B2: after N messages, on EndConversation, and after a silence."""
     idle = {"extract_idle_minutes": 0.02, "schedule_idle": "* * * * *"}
-    async with start_services(**model_settings(model), **idle, extract_every=3) as services:
+    async with start_services(model, **idle, extract_every=3) as services:
 
         async def append(number: int, conversation: str) -> pb.AppendMessagesResponse:
             request = pb.AppendMessagesRequest(user_id="ana", conversation_id=conversation)

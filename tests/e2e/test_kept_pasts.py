@@ -26,7 +26,6 @@ from tests.e2e.leaving import export
 from tests.e2e.methods import ask
 from tests.e2e.random_lives import Life, present, script
 from tests.e2e.travelling import now_of, stamp
-from tests.scripted_model import ScriptedModel
 
 USERS = 3
 STEPS = 12
@@ -128,14 +127,12 @@ def _taken_back(memories: Mapping[str, Mapping[str, Any]]) -> set[str]:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.faults) for seed in range(1, 4))]
 )
-async def test_d9_each_moment_is_told_as_it_was(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str, seed: int
-) -> None:
+async def test_d9_each_moment_is_told_as_it_was(modelled: Services, seed: int) -> None:
     """The seed 0 stands for another one at every run; a failure names it."""
     seed = seed or Random().randrange(10**6)
-    model.script = script(Random(seed))
+    modelled.model.script = script(Random(seed))
     lives = [
-        Witnessed(modelled, f"u{seed}.{number}", Random(f"{seed}.{number}"), tenant_conninfo)
+        Witnessed(modelled, f"u{seed}.{number}", Random(f"{seed}.{number}"), modelled.conninfo)
         for number in range(USERS)
     ]
     await asyncio.gather(*(each.live() for each in lives))

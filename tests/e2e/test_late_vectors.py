@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hitherto.v1 import maintenance_service_pb2
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import change, save
 from tests.e2e.learning import echo, ended, learn, memories, replies, rows, talk
 from tests.e2e.methods import ask
@@ -79,9 +79,9 @@ def bar() -> Bar:
 
 
 @pytest.fixture
-def services(modelled: Services, model: ScriptedModel, bar: Bar) -> Services:
+def services(modelled: Services, bar: Bar) -> Services:
     """The module's services."""
-    model.script, model.embed = echo, bar.embed
+    modelled.model.script, modelled.model.embed = echo, bar.embed
     return modelled
 
 
@@ -90,7 +90,7 @@ async def moving(start_services: StartServices, bar: Bar) -> AsyncIterator[Servi
     """Services of the test's own, for a change of model is everybody's."""
     async with (
         ScriptedModel(echo, dimensions=SIZE, embed=bar.embed) as model,
-        start_services(**model_settings(model), **ENCRYPTING) as running,
+        start_services(model, **ENCRYPTING) as running,
     ):
         yield running
 
@@ -101,27 +101,27 @@ def near(vector: str, words: str) -> float:
 
 
 async def test_texts_that_the_embedder_refuses_keep_nobody_waiting(
-    services: Services, bar: Bar, tenant_conninfo: str
+    services: Services, bar: Bar
 ) -> None:
     """More of one user's than a batch holds, all of them older than what another user said."""
     bar.refused = "forbidden"
     bar.away = True
     await save(services, OLD, user="eve")
-    change(tenant_conninfo, _REFUSED, tenant=tenant_of(tenant_conninfo))
+    change(services.conninfo, _REFUSED, tenant=tenant_of(services.conninfo))
     await save(services, OLD)
     bar.away = False
-    await eventually(lambda: not rows(tenant_conninfo, _PENDING), seconds=180)
+    await eventually(lambda: not rows(services.conninfo, _PENDING), seconds=180)
     assert rows(
-        tenant_conninfo,
+        services.conninfo,
         "SELECT embedding_state, count(*) FROM hitherto.memories GROUP BY 1 ORDER BY 1",
     ) == [("refused", 70), ("stored", 2)]
 
 
 async def test_h3_words_that_were_sealed_meanwhile_have_no_vector_in_clear(
-    services: Services, bar: Bar, tenant_conninfo: str
+    services: Services, bar: Bar
 ) -> None:
     """On and off again while the embedder has the words of the back-fill."""
-    await sealed_meanwhile(services, bar, tenant_conninfo)
+    await sealed_meanwhile(services, bar, services.conninfo)
 
 
 async def test_h3_nor_do_they_have_one_of_a_new_model(
@@ -155,11 +155,9 @@ async def sealed_meanwhile(
         assert rows(conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
 
 
-async def test_row_72_words_that_were_taken_back_have_no_vector(
-    services: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_row_72_words_that_were_taken_back_have_no_vector(services: Services) -> None:
     """What a source said is no longer near, whether or not it changed the memory's own words."""
-    model.script = replies(
+    services.model.script = replies(
         {
             "zebra": {"updated_memories": [{"id": "e1", "content": f"{OLD} at night"}]},
             "okapi": [memory(f"{OLD} at night")],
@@ -173,11 +171,11 @@ async def test_row_72_words_that_were_taken_back_have_no_vector(
     for conversation, content in (("c3", f"{OLD} at night"), ("c2", OLD)):
         await ask(services, "RollbackSource", conversation_id=conversation)
         assert [each.content for each in await memories(services)] == [content]
-        await eventually(lambda: not rows(tenant_conninfo, _PENDING), seconds=180)
-        ((own,),) = rows(tenant_conninfo, _VECTOR.format(SIZE))
+        await eventually(lambda: not rows(services.conninfo, _PENDING), seconds=180)
+        ((own,),) = rows(services.conninfo, _VECTOR.format(SIZE))
         assert near(own, content) > 0.99
-    posted = {term for (term,) in rows(tenant_conninfo, "SELECT term FROM hitherto.postings")}
+    posted = {term for (term,) in rows(services.conninfo, "SELECT term FROM hitherto.postings")}
     assert "giraff" in posted
     assert not posted & {"okapi", "zebra"}
-    ((source,),) = rows(tenant_conninfo, _SOURCES)
+    ((source,),) = rows(services.conninfo, _SOURCES)
     assert near(source, "a giraffe") > 0.99

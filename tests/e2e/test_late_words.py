@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import json_format
 
 from hitherto.v1 import extraction_service_pb2, job_pb2
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import change, forget, save
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask
@@ -36,7 +36,7 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
         )  # fmt: skip
 
     model.script = script
-    async with start_services(**model_settings(model), job_max_retries=0) as services:
+    async with start_services(model, job_max_retries=0) as services:
         (first,) = await submit(services, talk("boats"))
         assert (await ended(services, first)).state == job_pb2.JOB_STATE_DEAD
         await learn(services, talk("boats", "sails"))
@@ -52,19 +52,19 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
 
 
 async def test_b7_relative_dates_are_meant_in_the_users_zone_unless_the_transcript_says(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
-    model.script = replies({})
+    modelled.model.script = replies({})
     at = datetime(2026, 3, 1, 20, tzinfo=UTC)
     zones = "SELECT time_zone FROM conversations WHERE conversation_id = '{}'"
 
     plain = talk("hello", conversation="plain", at=at)
     await ask(modelled, "AppendMessages", conversation_id="plain", messages=plain.messages)
     await learn(modelled, talk("hello", "again", conversation="plain", at=at))
-    assert rows(tenant_conninfo, zones.format("plain")) == [("UTC",)]
+    assert rows(modelled.conninfo, zones.format("plain")) == [("UTC",)]
     # F1: a summary is as old as its conversation.
     assert rows(
-        tenant_conninfo,
+        modelled.conninfo,
         "SELECT s.created_at = c.created_at FROM conversation_summaries AS s"
         " JOIN conversations AS c USING (tenant_id, user_id, conversation_id)",
     ) == [(True,)]
@@ -74,22 +74,20 @@ async def test_b7_relative_dates_are_meant_in_the_users_zone_unless_the_transcri
     await learn(modelled, stated)
     # Nobody says anything else: the conversation keeps its zone.
     await learn(modelled, talk("hello", "more", conversation="stated", at=at))
-    assert rows(tenant_conninfo, zones.format("stated")) == [("Europe/Berlin",)]
+    assert rows(modelled.conninfo, zones.format("stated")) == [("Europe/Berlin",)]
 
-    rows(tenant_conninfo, "UPDATE users SET time_zone = 'Asia/Ho_Chi_Minh' RETURNING 1")
+    rows(modelled.conninfo, "UPDATE users SET time_zone = 'Asia/Ho_Chi_Minh' RETURNING 1")
     await learn(modelled, talk("hello", conversation="theirs", at=at))
-    assert "2026-03-02T03:00:00+07:00" in model.chat_requests[-1].sections["CONVERSATION"]
-    assert rows(tenant_conninfo, zones.format("theirs")) == [("Asia/Ho_Chi_Minh",)]
+    assert "2026-03-02T03:00:00+07:00" in modelled.model.chat_requests[-1].sections["CONVERSATION"]
+    assert rows(modelled.conninfo, zones.format("theirs")) == [("Asia/Ho_Chi_Minh",)]
 
 
-async def test_b6_several_speakers_are_shown_by_name(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies({})
+async def test_b6_several_speakers_are_shown_by_name(modelled: Services) -> None:
+    modelled.model.script = replies({})
     transcript = talk("I like tea", "I like rum", ("assistant", "Noted"))
     transcript.messages[0].name, transcript.messages[1].name = "Ana", "Ben"
     await learn(modelled, transcript)
-    asked = model.chat_requests[-1]
+    asked = modelled.model.chat_requests[-1]
     named = [("user", "Ana"), ("user", "Ben"), ("assistant", "")]
     assert [(m.role, m.name) for m in asked.messages] == named
 
@@ -104,7 +102,7 @@ SAID_OF_ZEPPELINS = {
 
 @pytest.mark.parametrize("order", ["bac", "cba", "adcb"])
 async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
-    modelled: Services, model: ScriptedModel, order: str
+    modelled: Services, order: str
 ) -> None:
     """In whatever order conversations arrive: an item of a list, a value, an unknown one."""
 
@@ -120,7 +118,7 @@ async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
             values.append(value("current_projects", ["loom"], said))
         return {"profile_changes": values}
 
-    model.script = replies({"zeppelin": answer})
+    modelled.model.script = replies({"zeppelin": answer})
     for each in order:
         at, said = SAID_OF_ZEPPELINS[each]
         await learn(modelled, talk(said, conversation=each, at=at))
@@ -146,7 +144,7 @@ SPRING, AUTUMN = datetime(2026, 5, 4, 9, tzinfo=UTC), datetime(2026, 11, 2, 9, t
     "how", ["in the same words", "as the same", "forgotten before", "by hand", "late"]
 )
 async def test_b6_what_is_said_again_after_it_has_expired_is_told(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str, how: str
+    modelled: Services, how: str
 ) -> None:
     """A statement says nothing about one that was over by then, and everything before does."""
 
@@ -156,13 +154,13 @@ async def test_b6_what_is_said_again_after_it_has_expired_is_told(
         return {"new_memories": [memory(words, type="context", **same)]}
 
     first = memory(EXAM, type="context", expires_at="2026-05-10")
-    model.script = replies({"exam in spring": [first], "exam again": again})
+    modelled.model.script = replies({"exam in spring": [first], "exam again": again})
     await learn(modelled, talk("an exam in spring", conversation="c1", at=SPRING))
     assert not await memories(modelled)
     if how == "forgotten before":
         (known,) = await memories(modelled, statuses=ALL_STATUSES)
         await forget(modelled, known.id)
-        change(tenant_conninfo, "UPDATE memories SET updated_at = '2026-06-01'")
+        change(modelled.conninfo, "UPDATE memories SET updated_at = '2026-06-01'")
     if how == "by hand":
         await save(modelled, EXAM, user="ana")
     else:
@@ -173,7 +171,7 @@ async def test_b6_what_is_said_again_after_it_has_expired_is_told(
     if how == "forgotten before":
         # A roll-back puts it together again from what was said.
         third = memory(found[0], type="context", importance=0.9)
-        model.script = replies({"once more": [third]})
+        modelled.model.script = replies({"once more": [third]})
         at = AUTUMN + timedelta(days=1)
         await learn(modelled, talk("an exam once more", conversation="c3", at=at))
         await ask(modelled, "RollbackSource", conversation_id="c3")

@@ -142,15 +142,13 @@ async def take_back(services: Services, conversation: str = "c2") -> None:
 
 
 @pytest.mark.parametrize("name", ENDS)
-async def test_what_changed_ends_and_comes_back_by_one_call(
-    name: str, modelled: Services, model: ScriptedModel
-) -> None:
+async def test_what_changed_ends_and_comes_back_by_one_call(name: str, modelled: Services) -> None:
     known, said, quote, now = ENDS[name]
     reply = {
         "new_memories": [memory(now)] if now else [],
         "contradicted_memories": [change("e1", quote, by=0 if now else None)],
     }
-    result, held = await told(modelled, model, known, said, reply)
+    result, held = await told(modelled, modelled.model, known, said, reply)
     assert (result.memories_contradicted, result.dropped_items) == (1, 0)
     assert not result.refusals
     old = held[known]
@@ -164,11 +162,11 @@ async def test_what_changed_ends_and_comes_back_by_one_call(
 
 @pytest.mark.parametrize("name", UPDATES)
 async def test_what_was_said_more_exactly_is_the_next_version(
-    name: str, modelled: Services, model: ScriptedModel
+    name: str, modelled: Services
 ) -> None:
     known, said, quote, now = UPDATES[name]
     reply = {"updated_memories": [change("e1", quote, content=now)]}
-    result, held = await told(modelled, model, known, said, reply)
+    result, held = await told(modelled, modelled.model, known, said, reply)
     assert (result.counts["refined"], result.dropped_items) == (1, 0)
     (only,) = held.values()
     assert (only.content, only.version, only.status) == (now, 2, ACTIVE)
@@ -179,10 +177,10 @@ async def test_what_was_said_more_exactly_is_the_next_version(
 
 @pytest.mark.parametrize("name", PROFILE)
 async def test_a_value_of_the_profile_may_be_in_the_models_words(
-    name: str, modelled: Services, model: ScriptedModel
+    name: str, modelled: Services
 ) -> None:
     said, quote, path, given = PROFILE[name]
-    model.script = lambda _: ChatAnswer.of(profile_changes=[value(path, given, quote)])
+    modelled.model.script = lambda _: ChatAnswer.of(profile_changes=[value(path, given, quote)])
     result = await learn(modelled, talk(said, at=SAID_AT))
     assert (result.profile_version, result.dropped_items) == (1, 0)
     found = await ask(modelled, "GetProfile")

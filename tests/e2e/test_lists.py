@@ -53,9 +53,7 @@ async def pages(services: Services, size: int, **fields: Any) -> list[list[memor
             return found
 
 
-async def test_pages_tell_everything_once_in_order(
-    services: Services, ana: list[str], tenant_conninfo: str
-) -> None:
+async def test_pages_tell_everything_once_in_order(services: Services, ana: list[str]) -> None:
     for order_by in ("", "created_at", "importance", "last_accessed_at"):
 
         def key(memory: memory_pb2.Memory, order_by: str = order_by) -> Any:
@@ -90,22 +88,20 @@ async def test_pages_tell_everything_once_in_order(
 
     # They stay whole while memories come.
     change(
-        tenant_conninfo,
+        services.conninfo,
         "INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence, source,"
         " origin, valid_from, said_at, lexical_no, lexical_length) VALUES (%(tenant)s, 'ana',"
         " gen_random_uuid(), 'fact', 'new', 'high', 'explicit', 'user', now(), now(), 99, 1)",
-        tenant=tenant_of(tenant_conninfo),
+        tenant=tenant_of(services.conninfo),
     )
     second = await ask(services, "ListMemories", page_size=100, page_token=page.next_page_token)
     told = [memory.id for memory in (*page.memories, *second.memories)]
     assert sorted(told) == sorted(ana)
 
 
-async def test_a_memory_is_read_by_its_owner_whatever_its_status(
-    services: Services, tenant_conninfo: str
-) -> None:
-    (mine,) = await remember(tenant_conninfo, "ana", [Fact("gone", status="forgotten")])
-    (theirs,) = await remember(tenant_conninfo, "minh", [Fact("secret")])
+async def test_a_memory_is_read_by_its_owner_whatever_its_status(services: Services) -> None:
+    (mine,) = await remember(services.conninfo, "ana", [Fact("gone", status="forgotten")])
+    (theirs,) = await remember(services.conninfo, "minh", [Fact("secret")])
     found = await ask(services, "GetMemory", memory_id=str(mine))
     assert found.memory.status == memory_pb2.MEMORY_STATUS_FORGOTTEN
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -114,13 +110,11 @@ async def test_a_memory_is_read_by_its_owner_whatever_its_status(
     await refused(ask(services, "GetMemory", memory_id="no id"), "memory_id")
 
 
-async def test_conversations_in_pages_also_at_equal_times(
-    services: Services, tenant_conninfo: str
-) -> None:
-    await remember(tenant_conninfo, "ana", [])
+async def test_conversations_in_pages_also_at_equal_times(services: Services) -> None:
+    await remember(services.conninfo, "ana", [])
     for n in range(11):
         await summarise(
-            tenant_conninfo,
+            services.conninfo,
             "ana",
             f"c{n:02}",
             "words",
@@ -152,13 +146,13 @@ async def test_conversations_in_pages_also_at_equal_times(
 
 @pytest.mark.parametrize("size", [1, 4])
 async def test_pages_miss_nothing_while_importances_change(
-    services: Services, ana: list[str], tenant_conninfo: str, size: int
+    services: Services, ana: list[str], size: int
 ) -> None:
     """A memory that rises above the page at hand comes at the end."""
     seen: list[str] = []
     token = ""
     least = "SELECT memory_id FROM memories WHERE user_id = 'ana' AND NOT memory_id = ANY (%s)"
-    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(services.conninfo) as connection:
         while True:
             page = await ask(
                 services, "ListMemories", page_size=size, order_by="importance", page_token=token

@@ -84,7 +84,7 @@ async def profile_name(services: Services) -> str:
 
 
 async def test_whatever_a_tiny_model_says_nothing_is_destroyed(
-    local_model: str, start_services: StartServices, superuser_conninfo: str
+    local_model: str, start_services: StartServices
 ) -> None:
     async with start_services(
         openai_base_url=local_model,
@@ -102,7 +102,7 @@ async def test_whatever_a_tiny_model_says_nothing_is_destroyed(
         job = await ended(services, job_id, within=1_200)
         # Garbage in the form of the schema, or cut off until nothing was left to cut in two.
         assert job.state in (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_DEAD), job
-        assert rows(superuser_conninfo, "SELECT content FROM messages ORDER BY message_no") == [
+        assert rows(services.conninfo, "SELECT content FROM messages ORDER BY message_no") == [
             (text,) for text in SAID
         ]
         held = {memory.id: memory for memory in await memories(services, statuses=ALL_STATUSES)}

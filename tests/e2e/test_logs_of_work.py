@@ -22,7 +22,6 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import learn, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import ScriptedModel
 from tests.tenants import Tenant
 from tests.waiting import eventually
 
@@ -65,16 +64,16 @@ def log() -> Iterator[Log]:
 
 
 async def test_a_slow_call_is_one_line_with_what_it_waited_for(
-    modelled: Services, log: Log, model: ScriptedModel
+    modelled: Services, log: Log
 ) -> None:
     await save(modelled, f"Ana plays the cello, says {WORD}.")
-    embedded = model.calls["embeddings"]
+    embedded = modelled.model.calls["embeddings"]
     reply = await modelled.retrieval.SearchMemories(
         pb.SearchMemoriesRequest(user_id="ana", query=f"{WORD} cello"),
         metadata=[("x-request-id", "the-search")],
     )
     assert len(reply.results) == 1
-    assert model.calls["embeddings"] == embedded + 1
+    assert modelled.model.calls["embeddings"] == embedded + 1
     (line,) = [line for line in log.of("the-search") if line["message"] == "slow call"]
     assert line["method"] == "RetrievalService/SearchMemories"
     assert line["code"] == "OK"

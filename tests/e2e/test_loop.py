@@ -31,9 +31,7 @@ async def test_a_fact_said_in_a_transcript_is_found_and_told(services: Services)
     assert context.conversations
 
 
-async def test_ids_of_the_greatest_length_are_accepted(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_ids_of_the_greatest_length_are_accepted(modelled: Services) -> None:
     """Three ids of 256 characters of four bytes are longer than an index row."""
     longest = "\U0001d11e" * 256
     said = talk("remember canary:clef please", user=longest, conversation=longest)
@@ -41,7 +39,7 @@ async def test_ids_of_the_greatest_length_are_accepted(
     await learn(modelled, said, said)
     found = await memories(modelled, user=longest)
     assert [m.source_message_ids for m in found] == [[longest]]
-    assert model.calls["chat"] == 1
+    assert modelled.model.calls["chat"] == 1
 
 
 async def test_cancelled_messages_are_passed_over_and_can_be_run_again(

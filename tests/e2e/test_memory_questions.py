@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import forget, restore, update
 from tests.e2e.learning import learn, memories, replies, rows, shown, talk
 from tests.e2e.leaving import erase, export
@@ -77,11 +77,11 @@ def said(words: str, *, conversation: str, days: int = 0) -> Any:
 
 
 async def test_a_memory_is_found_by_its_questions_and_shows_none(
-    modelled: Services, tenant_conninfo: str, told: None
+    modelled: Services, told: None
 ) -> None:
     result = await learn(modelled, said("good words", conversation="c1"))
     assert (result.prompt_version, result.dropped_items) == ("extraction_4", 3)
-    assert rows(tenant_conninfo, STORED) == [(MOVED, [HOME, SINCE])]
+    assert rows(modelled.conninfo, STORED) == [(MOVED, [HOME, SINCE])]
     assert await found(modelled, "residence") == [MOVED]
     assert await found(modelled, "dwelling") == [MOVED]
     for refused in ("stamps", "orchestra", "castle"):
@@ -95,18 +95,18 @@ async def test_a_memory_is_found_by_its_questions_and_shows_none(
 
 
 async def test_they_leave_with_the_person_and_come_along_in_an_export(
-    modelled: Services, tenant_conninfo: str, told: None
+    modelled: Services, told: None
 ) -> None:
     await learn(modelled, said("good words", conversation="c1"))
     (row,) = (await export(modelled)).of("memories")
     assert row["questions"] == [HOME, SINCE]
     await erase(modelled)
-    assert rows(tenant_conninfo, "SELECT 1 FROM memories") == []
-    assert rows(tenant_conninfo, "SELECT 1 FROM statements") == []
+    assert rows(modelled.conninfo, "SELECT 1 FROM memories") == []
+    assert rows(modelled.conninfo, "SELECT 1 FROM statements") == []
 
 
 async def test_what_is_said_again_or_more_exactly_adds_questions_and_a_rollback_takes_them(
-    modelled: Services, tenant_conninfo: str, told: None
+    modelled: Services, told: None
 ) -> None:
     await learn(
         modelled,
@@ -114,10 +114,10 @@ async def test_what_is_said_again_or_more_exactly_adds_questions_and_a_rollback_
         said("same words", conversation="c2", days=1),
     )
     domicile = "Where in Glasgow is Maren's domicile?"
-    assert rows(tenant_conninfo, STORED) == [(MOVED, [HOME, SINCE, domicile])]
+    assert rows(modelled.conninfo, STORED) == [(MOVED, [HOME, SINCE, domicile])]
     await learn(modelled, said("exact words", conversation="c3", days=2))
     exact = f"{MOVED} with her cat"
-    assert rows(tenant_conninfo, STORED) == [
+    assert rows(modelled.conninfo, STORED) == [
         (exact, ["Has Maren got a pet cat?", HOME, SINCE]),
     ]
     assert await found(modelled, "pet") == [exact]
@@ -127,18 +127,16 @@ async def test_what_is_said_again_or_more_exactly_adds_questions_and_a_rollback_
         assert await found(modelled, words) == [content]
         assert await found(modelled, "pet") == []
     assert await found(modelled, "domicile") == []
-    ((content, questions),) = rows(tenant_conninfo, STORED)
+    ((content, questions),) = rows(modelled.conninfo, STORED)
     assert (content, questions) == (MOVED, [HOME, SINCE])
 
 
-async def test_new_words_by_hand_keep_the_questions(
-    modelled: Services, tenant_conninfo: str, told: None
-) -> None:
+async def test_new_words_by_hand_keep_the_questions(modelled: Services, told: None) -> None:
     await learn(modelled, said("good words", conversation="c1"))
     (known,) = await memories(modelled)
     oslo = "Maren Holt lives in Oslo"
     await update(modelled, known.id, "content", content=oslo)
-    assert rows(tenant_conninfo, STORED) == [(oslo, [HOME, SINCE])]
+    assert rows(modelled.conninfo, STORED) == [(oslo, [HOME, SINCE])]
     assert await found(modelled, "residence") == [oslo]
     await update(modelled, known.id, "importance", importance=0.9)
     await forget(modelled, known.id)
@@ -148,14 +146,14 @@ async def test_new_words_by_hand_keep_the_questions(
 
 
 async def test_what_is_restored_once_its_source_is_taken_back_keeps_its_questions(
-    modelled: Services, tenant_conninfo: str, told: None
+    modelled: Services, told: None
 ) -> None:
     await learn(modelled, said("good words", conversation="c1"))
     (known,) = await memories(modelled)
     await ask(modelled, "RollbackSource", conversation_id="c1")
     assert await found(modelled, "residence") == []
     await restore(modelled, known.id)
-    assert rows(tenant_conninfo, STORED) == [(MOVED, [HOME, SINCE])]
+    assert rows(modelled.conninfo, STORED) == [(MOVED, [HOME, SINCE])]
     assert await found(modelled, "residence") == [MOVED]
 
 
@@ -170,7 +168,7 @@ async def test_they_stay_when_the_messages_behind_the_memory_go(
 
 
 async def test_a_merged_memory_has_the_questions_of_its_parts_that_it_answers(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
     asked = dict.fromkeys(STYLES, "")
     asked[STYLES[0]] = "Which manner of tone suits the user?"
@@ -186,18 +184,18 @@ async def test_a_merged_memory_has_the_questions_of_its_parts_that_it_answers(
         more = {"type": "preference", "tags": [STYLE], "questions": [asked[style]]}
         return ChatAnswer.of(new_memories=[memory(style, **more)])
 
-    model.script = script
+    modelled.model.script = script
     await learn(modelled, *(talk(style, conversation=f"c{n}") for n, style in enumerate(STYLES)))
     await consolidate(modelled, tag=STYLE)
     await merged_memory(modelled)
-    stored = dict(rows(tenant_conninfo, STORED))
+    stored = dict(rows(modelled.conninfo, STORED))
     assert stored[ONE_STYLE] == [asked[STYLES[0]], asked[STYLES[1]]]
     for word, hits in (("manner", [ONE_STYLE]), ("stilted", [ONE_STYLE]), ("chummy", [])):
         assert await found(modelled, word) == hits
 
 
 async def test_a_sealed_memory_keeps_none_in_clear(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """Neither one that is learnt sealed nor one that is sealed later on."""
     model.script = replies(
@@ -212,14 +210,14 @@ async def test_a_sealed_memory_keeps_none_in_clear(
             ],
         }
     )
-    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+    async with start_services(model, **ENCRYPTING) as services:
         await learn(services, said("good words", conversation="c1"))
-        assert holding(dump(superuser_conninfo), ["residence"])
+        assert holding(dump(services.conninfo), ["residence"])
         await choose(services, encrypt_sensitive=True)
         await learn(services, said("other words", conversation="c2", days=1))
         await eventually(
-            lambda: not holding(dump(superuser_conninfo), ["residence", "vegetable", "kohlrabi"]),
+            lambda: not holding(dump(services.conninfo), ["residence", "vegetable", "kohlrabi"]),
             seconds=180,
         )
-        assert {content for content, _ in rows(superuser_conninfo, STORED)} == {""}
-        assert {tuple(asked) for _, asked in rows(superuser_conninfo, STORED)} == {()}
+        assert {content for content, _ in rows(services.conninfo, STORED)} == {""}
+        assert {tuple(asked) for _, asked in rows(services.conninfo, STORED)} == {()}

@@ -68,7 +68,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def alone(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
     """Services of a test's own, for outages: the circuit breaker remembers them."""
-    async with start_services(**model_settings(model), **PATIENCE) as services:
+    async with start_services(model, **PATIENCE) as services:
         yield services
 
 
@@ -85,7 +85,7 @@ async def found(services: Services, query: str) -> list[str]:
 
 
 async def test_row_25_an_outage_makes_the_job_wait_and_costs_no_attempt(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """Every kind is told apart in integration/test_providers.py."""
     settings = {**model_settings(model), **PATIENCE, "job_max_retries": 0}
@@ -116,21 +116,19 @@ async def test_row_25_an_outage_makes_the_job_wait_and_costs_no_attempt(
     waits = (
         "SELECT attempt, run_after > now() + interval '10 minutes' FROM jobs WHERE user_id = 'bo'"
     )
-    assert rows(superuser_conninfo, waits) == [(0, True)]
+    assert rows(services.conninfo, waits) == [(0, True)]
 
 
 async def test_row_25_a_model_that_is_away_is_not_asked_by_every_job(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """L7: forty jobs and one model that is down; the circuit breaker lets a few calls through."""
     model.always(StatusFault(503))
     users = [f"u{n}" for n in range(40)]
     told = "SELECT count(*) FROM jobs WHERE error LIKE 'MODEL_UNAVAILABLE: %was not called%'"
-    async with start_services(**model_settings(model), job_backoff_seconds=2.0) as services:
+    async with start_services(model, job_backoff_seconds=2.0) as services:
         waiting = await submit(services, *(talk("remember canary:heron", user=u) for u in users))
-        async with asyncio.timeout(180):
-            while rows(superuser_conninfo, told)[0][0] < len(users) - IN_A_ROW:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await eventually(lambda: rows(services.conninfo, told)[0][0] >= len(users) - IN_A_ROW)
         # Those in flight when it opened, and a probe now and then.
         assert model.calls["chat"] <= IN_A_ROW + 4 + 5
         model.always(None)
@@ -187,19 +185,21 @@ async def test_row_26_raw_replies_are_kept_sealed_for_whoever_has_to_find_out(
     ids=["openai", "vllm", "llama.cpp"],
 )
 async def test_row_27_a_question_too_long_for_the_model_is_cut_in_two(
-    patient: Services, model: ScriptedModel, refusal: StatusFault
+    patient: Services, refusal: StatusFault
 ) -> None:
     """A refusal for length is no reason to give up: all canaries land, in one attempt."""
-    model.script = lambda request: refusal if len(request.messages) > 2 else canary_script(request)
+    patient.model.script = lambda request: (
+        refusal if len(request.messages) > 2 else canary_script(request)
+    )
     job = await ended_job(patient, *(f"remember canary:w{n}" for n in range(4)))
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert (job.attempt, job.result.memories_created) == (1, 4)
     # Refused are 4 messages; twice 2 are read.
-    assert (model.calls["chat"], job.result.usage.llm_calls) == (3, 2)
+    assert (patient.model.calls["chat"], job.result.usage.llm_calls) == (3, 2)
     if refusal.code != "context_length_exceeded":
         return
     # One message that is too long says so.
-    model.script = lambda request: refusal
+    patient.model.script = lambda request: refusal
     (job_id,) = await submit(patient, talk("one", "two", user="bo"))
     job = await ended(patient, job_id)
     assert job.state == job_pb2.JOB_STATE_DEAD
@@ -207,11 +207,9 @@ async def test_row_27_a_question_too_long_for_the_model_is_cut_in_two(
     assert "HITHERTO_BATCH_TOKENS" in job.error
 
 
-async def test_row_45_a_model_that_names_itself_badly_kills_no_job(
-    patient: Services, model: ScriptedModel
-) -> None:
+async def test_row_45_a_model_that_names_itself_badly_kills_no_job(patient: Services) -> None:
     reply = ChatAnswer.of(new_memories=[memory("Ana likes tea")]).body("x\x00\ud800")
-    model.queue(RawReply(json.dumps(reply).encode()))
+    patient.model.queue(RawReply(json.dumps(reply).encode()))
     job = await ended_job(patient, "I like tea")
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert (job.attempt, job.result.model) == (1, "gpt-4o-mini")
@@ -222,23 +220,23 @@ async def test_row_45_a_model_that_names_itself_badly_kills_no_job(
 
 @pytest.mark.parametrize("name", HOSTILE_ANSWERS)
 async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
-    patient: Services, model: ScriptedModel, tenant_conninfo: str, name: str
+    patient: Services, name: str
 ) -> None:
     facts = [f"Ana keeps bird number {n}" for n in range(5)]
     seeds = {
         "new_memories": [memory(fact) for fact in facts],
         "profile": {"summary": "Ana keeps birds.", "facts": {"personal": {"name": "Ana"}}},
     }
-    model.script = replies({"birds": lambda _: seeds})
+    patient.model.script = replies({"birds": lambda _: seeds})
     await learn(patient, *(talk("I am Ana and keep birds", user=user) for user in ("ana", "bo")))
     others = f"{EVERY_ROW} WHERE user_id = 'bo' ORDER BY memory_id"
-    kept = rows(tenant_conninfo, others)
+    kept = rows(patient.conninfo, others)
 
-    model.script = HOSTILE_ANSWERS[name]
+    patient.model.script = HOSTILE_ANSWERS[name]
     job = await ended(patient, (await submit(patient, talk("hello", conversation="c2")))[0])
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert job.attempt == 1
-    assert rows(tenant_conninfo, others) == kept
+    assert rows(patient.conninfo, others) == kept
 
     everything = await memories(patient, statuses=ALL_STATUSES)
     assert len(everything) <= 5 + 200
@@ -262,19 +260,17 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
     assert personal.fields["name"].string_value == "Ana"
     assert response.profile.ByteSize() < 2 * 64 * 1024
     counted = "SELECT count(*), max(version) FROM profile_versions WHERE user_id = 'ana'"
-    versions = rows(tenant_conninfo, counted)
+    versions = rows(patient.conninfo, counted)
     assert versions == [(response.profile.version, response.profile.version)]
     if name != "injected_instruction" and not name.endswith("_profile"):
         assert job.result.dropped_items > 0
 
 
-async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(
-    patient: Services, model: ScriptedModel
-) -> None:
+async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(patient: Services) -> None:
     seeds = [memory(f"Ana keeps bird number {n}") for n in range(9)]
-    model.script = replies({"birds": {"new_memories": seeds}})
+    patient.model.script = replies({"birds": {"new_memories": seeds}})
     await learn(patient, talk("I keep birds"))
-    model.script = lambda request: quoting(
+    patient.model.script = lambda request: quoting(
         request,
         contradicted_memories=[
             {"id": known.local_id, "source_message_ids": ["m1"]} for known in request.memories[:2]
@@ -282,16 +278,16 @@ async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(
     )
     lines = [f"{n}: I no longer keep a bird " + "word " * 60 for n in range(4)]
     result = await learn(patient, talk(*lines, conversation="c2"))
-    assert model.calls["chat"] == 5
+    assert patient.model.calls["chat"] == 5
     assert (result.memories_contradicted, result.dropped_items) == (4, 4)
     assert len(await memories(patient)) == 5
 
 
 async def test_row_45_characters_that_cannot_be_stored_cost_nothing_but_themselves(
-    patient: Services, model: ScriptedModel
+    patient: Services,
 ) -> None:
     bad = "a\x00b\ud800c"
-    model.script = lambda request: ChatAnswer(
+    patient.model.script = lambda request: ChatAnswer(
         json.dumps(
             {
                 "new_memories": [

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.reconciling import nothing, script
@@ -28,6 +28,7 @@ from tests.scripted_model import (
     StatusFault,
     canary_script,
 )
+from tests.waiting import eventually
 
 # Services remember what a server refused.
 pytestmark = pytest.mark.usefixtures("frequent_sweeps", "apart")
@@ -94,10 +95,10 @@ async def all_told(services: Services, reason: str, count: int) -> list[job_pb2.
 
 @pytest.mark.parametrize("kind", INSTALLATION)
 async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended(
-    services: Services, model: ScriptedModel, kind: str, caplog: pytest.LogCaptureFixture
+    services: Services, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fault, setting = INSTALLATION[kind]
-    model.always(fault)
+    services.model.always(fault)
     users = [f"u{n}" for n in range(9 if kind in MANY_WAIT else 1)]
     with caplog.at_level(logging.WARNING, "hitherto"):
         waiting = await submit(services, *(talk("remember canary:heron", user=u) for u in users))
@@ -105,7 +106,7 @@ async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended
         if kind in MANY_WAIT:
             # Probes go on meanwhile, more of them than a job has attempts.
             async with asyncio.timeout(180):
-                await model.called(model.calls["chat"] + 4)
+                await services.model.called(services.model.calls["chat"] + 4)
         assert all(setting in job.error for job in told), told[0].error
         assert all(job.attempt <= 1 for job in told)
         # No model has read anything.
@@ -118,8 +119,8 @@ async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended
     assert setting in warnings[0]
     assert not [r for r in caplog.records if r.name == "hitherto.worker"]
     # Nobody is asked on behalf of every job.
-    assert model.calls["chat"] < 60
-    model.always(None)
+    assert services.model.calls["chat"] < 60
+    services.model.always(None)
     for job_id in waiting:
         job = await ended(services, job_id)
         assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error
@@ -128,16 +129,16 @@ async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended
 
 
 async def test_row_74_what_waits_goes_on_at_once_however_long_it_would_have_waited(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """One probe at a time; when it is answered, the others do not wait for their own time."""
     model.always(StatusFault(401))
     users = [f"u{n}" for n in range(12)]
-    async with start_services(**model_settings(model)) as services:
+    async with start_services(model) as services:
         waiting = await submit(services, *(talk("remember canary:heron", user=u) for u in users))
         await all_told(services, "MODEL_MISCONFIGURED: ", len(users))
         rows(
-            superuser_conninfo,
+            services.conninfo,
             "UPDATE jobs SET run_after = now() + interval '1 hour' WHERE state = 'failed'"
             " RETURNING 1",
         )
@@ -147,24 +148,24 @@ async def test_row_74_what_waits_goes_on_at_once_however_long_it_would_have_wait
 
 
 async def test_row_74_a_new_key_takes_effect_at_the_start(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     model.always(StatusFault(401))
-    async with start_services(**model_settings(model)) as services:
+    async with start_services(model) as services:
         (job_id,) = await submit(services, talk("remember canary:heron"))
         await all_told(services, "MODEL_MISCONFIGURED: ", 1)
-    rows(superuser_conninfo, "UPDATE jobs SET run_after = now() + interval '1 hour' RETURNING 1")
+    rows(services.conninfo, "UPDATE jobs SET run_after = now() + interval '1 hour' RETURNING 1")
     model.always(None)
-    async with start_services(**model_settings(model)) as services:
+    async with start_services(model) as services:
         assert (await ended(services, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
 
 
 @pytest.mark.parametrize("status", [400, 403])
 async def test_a_refusal_of_one_request_stays_the_fault_of_its_job(
-    services: Services, model: ScriptedModel, status: int
+    services: Services, status: int
 ) -> None:
     """Whoever sends what the server refuses stops nobody else's jobs."""
-    model.script = lambda request: (
+    services.model.script = lambda request: (
         StatusFault(status, message="this request is refused")
         if any("canary:poison" in line.content for line in request.messages)
         else canary_script(request)
@@ -173,7 +174,7 @@ async def test_a_refusal_of_one_request_stays_the_fault_of_its_job(
     job = await ended(services, poison)
     assert (job.state, job.attempt) == (job_pb2.JOB_STATE_DEAD, 2)
     assert job.error.startswith("MODEL_REFUSED: ")
-    model.queue(StatusFault(400, code="content_filter"))
+    services.model.queue(StatusFault(400, code="content_filter"))
     await learn(services, talk("remember canary:heron", user="bo"))
     await learn(services, talk("remember canary:heron"))
     assert await health_of(services, "language-model") == SERVING
@@ -191,14 +192,9 @@ async def test_a_refusal_of_one_request_stays_the_fault_of_its_job(
     ids=["401", "404", "another API", "compressed", "dimensions"],
 )
 async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_up_for(
-    services: Services,
-    model: ScriptedModel,
-    tenant_conninfo: str,
-    fault: Fault,
-    setting: str,
-    caplog: pytest.LogCaptureFixture,
+    services: Services, fault: Fault, setting: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model.always(fault, endpoint="embeddings")
+    services.model.always(fault, endpoint="embeddings")
     many = 6 if setting == "OPENAI_API_KEY" else 2
     with caplog.at_level(logging.WARNING, "hitherto.models"):
         for n in range(many):
@@ -208,12 +204,10 @@ async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_
     warnings = [r.getMessage() for r in caplog.records if r.name == "hitherto.models"]
     assert len(warnings) == 1, warnings
     assert setting in warnings[0]
-    assert rows(tenant_conninfo, "SELECT count(*) FROM memory_embeddings") == [(0,)]
-    model.always(None, endpoint="embeddings")
+    assert rows(services.conninfo, "SELECT count(*) FROM memory_embeddings") == [(0,)]
+    services.model.always(None, endpoint="embeddings")
     stored = "SELECT count(*) FROM memory_embeddings"
-    async with asyncio.timeout(180):
-        while rows(tenant_conninfo, stored) != [(many,)]:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    await eventually(lambda: rows(services.conninfo, stored) == [(many,)])
 
 
 # --- RetryJob with a filter ----------------------------------------------------------------------
@@ -233,10 +227,8 @@ async def dead(services: Services, model: ScriptedModel, *users: str) -> list[st
     return job_ids
 
 
-async def test_retry_takes_a_filter_and_says_how_many(
-    services: Services, model: ScriptedModel
-) -> None:
-    job_ids = await dead(services, model, "ana", "bo", "eve")
+async def test_retry_takes_a_filter_and_says_how_many(services: Services) -> None:
+    job_ids = await dead(services, services.model, "ana", "bo", "eve")
 
     async def retried(key: str = "", **wanted: object) -> int:
         request = pb.RetryJobRequest(filter=pb.RetryFilter(**wanted), idempotency_key=key)  # type: ignore[arg-type]
@@ -258,10 +250,8 @@ async def test_retry_takes_a_filter_and_says_how_many(
     assert await retried() == 0
 
 
-async def test_retry_lets_a_waiting_job_go_on_at_once(
-    services: Services, model: ScriptedModel
-) -> None:
-    model.queue(StatusFault(429, retry_after="900"))
+async def test_retry_lets_a_waiting_job_go_on_at_once(services: Services) -> None:
+    services.model.queue(StatusFault(429, retry_after="900"))
     (job_id,) = await submit(services, talk("remember canary:heron"))
     await all_told(services, "MODEL_UNAVAILABLE: ", 1)
     reply = await services.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
@@ -270,11 +260,11 @@ async def test_retry_lets_a_waiting_job_go_on_at_once(
 
 
 async def test_saved_memories_are_reconciled_later_when_the_installation_refuses(
-    services: Services, model: ScriptedModel
+    services: Services,
 ) -> None:
     """The sibling of extraction."""
     await learn(services, talk("remember canary:heron"))
-    model.always(StatusFault(401))
+    services.model.always(StatusFault(401))
     for dose in (5, 10):
         await ask(services, "SaveMemory", content=f"Ana takes {dose} mg of Ramipril")
     async with asyncio.timeout(180):
@@ -283,6 +273,6 @@ async def test_saved_memories_are_reconciled_later_when_the_installation_refuses
             if job.error.startswith("MODEL_MISCONFIGURED"):
                 break
             await asyncio.sleep(0.1)
-    model.script = script(nothing)
-    model.always(None)
+    services.model.script = script(nothing)
+    services.model.always(None)
     assert (await ended(services, job.id)).state == job_pb2.JOB_STATE_SUCCEEDED

@@ -97,9 +97,7 @@ async def test_d5_the_newest_of_each_named_source_come_first_by_time(
             ), query
 
 
-async def test_d5_what_a_question_is_about_goes_before_what_is_newest(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_d5_what_a_question_is_about_goes_before_what_is_newest(services: Services) -> None:
     """Among answers about it the newer one is preferred."""
     about = [
         Paper("gmail", ["The tulip auction moved"], title=f"tulips {days}", made_at=ago(days))
@@ -109,7 +107,7 @@ async def test_d5_what_a_question_is_about_goes_before_what_is_newest(
         Paper("gmail", [f"Invoice number {n}"], title=f"invoice {n}", made_at=ago(n / 10))
         for n in range(1, 20)
     ]
-    await fill(tenant_conninfo, "ana", documents=[*about, *others])
+    await fill(services.conninfo, "ana", documents=[*about, *others])
     found = await shown(services, "latest email about the tulip auction", "balanced")
     assert found[:2] == [("tulips", 30), ("tulips", 60)]
 

@@ -10,7 +10,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, memories, shown, talk
 from tests.e2e.masks import masked
 from tests.e2e.methods import ask
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, memory, value
 
 TEA, GREEN, OOLONG = "Ana drinks tea", "Ana drinks green tea", "Ana drinks oolong from Đà Lạt"
@@ -26,9 +26,7 @@ def named(result: job_pb2.JobResult) -> list[tuple[str, str]]:
     return found
 
 
-async def test_a_message_that_a_content_filter_refuses_is_named(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_message_that_a_content_filter_refuses_is_named(modelled: Services) -> None:
     def script(request: ChatRequest) -> ChatAnswer:
         if any("poison" in each.content for each in request.messages):
             return ChatAnswer("", finish_reason="content_filter")
@@ -36,7 +34,7 @@ async def test_a_message_that_a_content_filter_refuses_is_named(
             new_memories=[memory(each.content, [each.local_id]) for each in request.messages]
         )
 
-    model.script = script
+    modelled.model.script = script
     await learn(modelled, talk("I own no boat", conversation="c1"))
     said = [f"I own a boat number {number}" for number in range(3)]
     later = talk("I own a boat", *said, "Mix me a poison", conversation="c1")
@@ -49,7 +47,7 @@ async def test_a_message_that_a_content_filter_refuses_is_named(
 
 
 async def test_a_second_change_of_a_memory_is_named_and_its_words_are_not_lost(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     said = f"{GREEN}, {OOLONG}"
 
@@ -67,7 +65,7 @@ async def test_a_second_change_of_a_memory_is_named_and_its_words_are_not_lost(
             contradicted_memories=[{"why": "no id"}],
         )
 
-    model.script = script
+    modelled.model.script = script
     await learn(modelled, talk(TEA))
     result = await learn(modelled, talk(said, conversation="c2"))
     assert named(result) == [
@@ -82,9 +80,7 @@ async def test_a_second_change_of_a_memory_is_named_and_its_words_are_not_lost(
     assert list(held[OOLONG].may_replace) == [held[GREEN].id]
 
 
-async def test_a_value_that_a_full_profile_does_not_take_is_named(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_value_that_a_full_profile_does_not_take_is_named(modelled: Services) -> None:
     full = memory_service_pb2.UpdateProfileRequest(user_id="ana")
     full.profile.current_projects.extend(f"project {n}" for n in range(MAX_LIST_ITEMS))
     await modelled.memory.UpdateProfile(masked(full))
@@ -93,7 +89,7 @@ async def test_a_value_that_a_full_profile_does_not_take_is_named(
         value("current_projects", ["a boat"], said),
         value("facts.personal.city", "Huế", said),
     ]
-    model.script = lambda _: ChatAnswer.of(new_memories=[], profile_changes=changes)
+    modelled.model.script = lambda _: ChatAnswer.of(new_memories=[], profile_changes=changes)
     result = await learn(modelled, talk(said))
     assert named(result) == [("profile_changes[0]", "refused_limit")]
     assert (result.dropped_items, result.counts["refused_profile"]) == (1, 1)

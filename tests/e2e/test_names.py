@@ -90,12 +90,10 @@ async def test_i7_document_003_the_score_with_the_sender_of_the_mail(services: S
     assert scores["roof"] == 0.0
 
 
-async def test_what_only_ended_memories_mention_is_not_named(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_what_only_ended_memories_mention_is_not_named(services: Services) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=4)
     await fill(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         memories=[
             Fact("Ana lives in Porto", entities=["Porto"]),

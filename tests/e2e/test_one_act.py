@@ -71,10 +71,8 @@ async def facts(services: Services) -> dict[str, Any]:
     return dict(profile.facts.fields["personal"].struct_value.items())
 
 
-async def test_the_assistant_is_no_longer_told_what_is_forgotten(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    home = await said(modelled, model)
+async def test_the_assistant_is_no_longer_told_what_is_forgotten(modelled: Services) -> None:
+    home = await said(modelled, modelled.model)
     assert "Lisbon" in await told(modelled)
     first = await forget(modelled, home.id)
     also = {("memory_id", SAME), ("profile_path", "Lisbon")}
@@ -98,10 +96,8 @@ async def test_the_assistant_is_no_longer_told_what_is_forgotten(
     assert (await restore(modelled, other)).content == SAME
 
 
-async def test_the_assistant_is_no_longer_told_what_was_corrected(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    home = await said(modelled, model)
+async def test_the_assistant_is_no_longer_told_what_was_corrected(modelled: Services) -> None:
+    home = await said(modelled, modelled.model)
     porto = "Ana lives in Porto"
     first = await correct(modelled, home.id, porto)
     kinds = {kind for kind, _ in places(first.also_states)}
@@ -123,11 +119,9 @@ async def test_the_assistant_is_no_longer_told_what_was_corrected(
     assert len(await memories(modelled, statuses=[FORGOTTEN])) == 2
 
 
-async def test_a_value_that_another_memory_holds_stays(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_value_that_another_memory_holds_stays(modelled: Services) -> None:
     """A name stands in many memories, and goes with none of them."""
-    home = await said(modelled, model)
+    home = await said(modelled, modelled.model)
     profile = pb.UpdateProfileRequest(user_id="ana")
     profile.profile.facts.update({"personal": {"name": "Ana"}})
     profile.update_mask.paths.append("facts.personal.name")

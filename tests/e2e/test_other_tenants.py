@@ -466,7 +466,7 @@ def steps() -> list[Message]:
 
 @pytest.mark.parametrize("operator", ["default", "op"])
 async def test_row_60_the_model_of_all_tenants_is_the_operators(
-    operator: str, start_services: StartServices, conninfo: str, superuser_conninfo: str
+    operator: str, start_services: StartServices, conninfo: str
 ) -> None:
     """Reembed acts for everybody: another tenant is refused in every phase and told no counts."""
     given = {} if operator == "default" else {"operator_tenant": operator}
@@ -480,7 +480,7 @@ async def test_row_60_the_model_of_all_tenants_is_the_operators(
             others.append(await key(conninfo, "default"))
         for bound in ({"user_id": "ana"}, {"departments": ["sales"]}):
             others.append(await key(conninfo, operator, **bound))
-        before = models(superuser_conninfo)
+        before = models(services.conninfo)
         for text in others:
             for request in steps():
                 refusal = await refused(services, REEMBED, request, metadata=bearer(text))
@@ -489,7 +489,7 @@ async def test_row_60_the_model_of_all_tenants_is_the_operators(
                 assert refusal.metadata == {"field": "user_id"}
                 assert "offline" not in refusal.everything
                 assert not re.search(r"[0-9]", refusal.message)
-        assert models(superuser_conninfo) == before
+        assert models(services.conninfo) == before
         mine = await key(conninfo, operator, scopes=["maintenance"], capabilities=[])
         told = await houses.ask(
             mine, REEMBED, maintenance.ReembedRequest(phase=maintenance.REEMBED_PHASE_STATUS)

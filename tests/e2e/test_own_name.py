@@ -49,8 +49,8 @@ async def fill_for_maren(conninfo: str) -> None:
     )
 
 
-async def test_the_name_is_no_word_to_look_for(services: Services, tenant_conninfo: str) -> None:
-    await fill_for_maren(tenant_conninfo)
+async def test_the_name_is_no_word_to_look_for(services: Services) -> None:
+    await fill_for_maren(services.conninfo)
     await called(services, "Maren Olsen")
     for question, answer in (
         ("Where does Maren live now?", "User lives in Glasgow."),

@@ -130,19 +130,19 @@ class TestActions:
         assert (await resolve(services, action.id, CONFIRMED, session="s1")).status == CONFIRMED
 
     async def test_f3_an_action_waits_a_day_and_another_one_once_it_is_confirmed(
-        self, services: Services, tenant_conninfo: str
+        self, services: Services
     ) -> None:
         action, other = await add(services), await add(services, session="s2")
         waits = action.expires_at.ToDatetime() - action.created_at.ToDatetime()
         assert round(waits.total_seconds()) == 86_400
-        let_pass(tenant_conninfo, pending_actions=86_000)
+        let_pass(services.conninfo, pending_actions=86_000)
         confirmed = await resolve(services, action.id, CONFIRMED)
         assert [a.id for a in (await read(services)).pending_actions] == [action.id]
         assert confirmed.created_at == action.created_at
         # Then it expires.
         for gone, passed in ((other, 401), (action, 86_001)):
             session = "s2" if gone is other else "s1"
-            let_pass(tenant_conninfo, pending_actions=passed)
+            let_pass(services.conninfo, pending_actions=passed)
             assert not (await read(services, session)).pending_actions
             for status in (CONFIRMED, COMPLETED, REJECTED):
                 late = await refusal_of(resolve(services, gone.id, status, session=session))
@@ -152,14 +152,12 @@ class TestActions:
 
 
 class TestIdempotency:
-    async def test_b4_the_first_outcome_is_told_again(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_b4_the_first_outcome_is_told_again(self, services: Services) -> None:
         sessions = stub(services)
         request = pb.AddPendingActionRequest(user_id="ana", type="call", idempotency_key="k")
         first, again = [await sessions.AddPendingAction(request) for _ in range(2)]
         assert (first.pending_action, first.session_id) == (again.pending_action, again.session_id)
-        assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
+        assert rows(services.conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
 
         one = await update(services, TALK, session="", key="k")
         other = await update(services, TALK, session="", key="k")
@@ -172,9 +170,7 @@ class TestIdempotency:
         late = await resolve(services, decided, CONFIRMED, key="c")
         assert late.status == COMPLETED, "the action as it is now"
 
-    async def test_b4_at_once_it_is_done_once(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_b4_at_once_it_is_done_once(self, services: Services) -> None:
         request = pb.AddPendingActionRequest(
             user_id="ana", session_id="s1", type="call", idempotency_key="k"
         )
@@ -185,7 +181,7 @@ class TestIdempotency:
             *(resolve(services, action.id, COMPLETED, key="r") for _ in range(6))
         )
         assert {one.status for one in decided} == {COMPLETED}
-        assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
+        assert rows(services.conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
 
     async def test_b4_another_body_is_refused_and_a_refused_call_takes_no_key(
         self, services: Services

@@ -5,7 +5,6 @@ That it shows what the job then does: test_preview_of_recorded_talks.py.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -21,8 +20,9 @@ from tests.e2e.conftest import Services
 from tests.e2e.learning import echo, learn, rows, talk
 from tests.e2e.methods import METHODS, refused
 from tests.e2e.privacy import choose
-from tests.scripted_model import ChatAnswer, EmbeddingFault, Hang, ScriptedModel, StatusFault
+from tests.scripted_model import ChatAnswer, EmbeddingFault, Hang, StatusFault
 from tests.scripted_model.answers import memory, quoting
+from tests.waiting import eventually
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SERVICE_SETTINGS = {"batch_tokens": 200}
@@ -38,9 +38,9 @@ written down some time after the read, and the last place in the stream of chang
 
 async def at_rest(conninfo: str) -> dict[str, Any]:
     """`everything`, once what was changed before has its place in the stream of changes."""
-    async with asyncio.timeout(180):
-        while rows(conninfo, "SELECT 1 FROM memory_changes WHERE position IS NULL"):  # noqa: ASYNC110 - the service's
-            await asyncio.sleep(0.02)
+    await eventually(
+        lambda: not rows(conninfo, "SELECT 1 FROM memory_changes WHERE position IS NULL")
+    )
     return everything(conninfo)
 
 
@@ -73,17 +73,17 @@ def everything(conninfo: str) -> dict[str, Any]:
 
 
 async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_user(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
-    model.script = lambda request: quoting(
+    modelled.model.script = lambda request: quoting(
         request,
         new_memories=[memory("Ana likes tea", entities=[{"name": "Porto", "type": "place"}])],
         profile={"summary": "Ana drinks tea."},
         conversation_summary={"title": "Tea", "key_topics": ["tea"]},
     )
-    before = await at_rest(tenant_conninfo)
+    before = await at_rest(modelled.conninfo)
     seen = await preview(modelled, talk("I am Ana, I drink tea in Porto", at=MARCH))
-    assert everything(tenant_conninfo) == before
+    assert everything(modelled.conninfo) == before
     assert not before["users"]
 
     (only,) = seen.memories_created
@@ -98,43 +98,41 @@ async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_use
     assert (seen.result.memories_created, seen.result.usage.llm_calls) == (1, 1)
     assert (seen.result.model, seen.result.extractor) == ("gpt-4o-mini", "openai")
     assert seen.result.prompt_version
-    assert dict(model.calls) == {"chat": 1, "embeddings": 1}
+    assert dict(modelled.model.calls) == {"chat": 1, "embeddings": 1}
 
 
 async def test_b15_a_long_transcript_is_read_in_parts_that_see_one_another(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
-    model.script = echo
+    modelled.model.script = echo
     seen = await preview(modelled, talk(*LINES))
     assert [m.content for m in seen.memories_created] == [line.strip() for line in LINES]
-    assert seen.result.usage.llm_calls == model.calls["chat"] == 4
+    assert seen.result.usage.llm_calls == modelled.model.calls["chat"] == 4
     assert (seen.result.counts["messages_read"], seen.result.counts["messages_total"]) == (4, 4)
     # The last call was shown what the earlier ones had found.
-    assert len(model.chat_requests[-1].memories) == 3
-    assert rows(tenant_conninfo, "SELECT count(*) FROM memories") == [(0,)]
+    assert len(modelled.model.chat_requests[-1].memories) == 3
+    assert rows(modelled.conninfo, "SELECT count(*) FROM memories") == [(0,)]
     # Time that is short shows the beginning.
-    model.script = lambda request: (
+    modelled.model.script = lambda request: (
         Hang() if "said 2" in request.messages[0].content else echo(request)
     )
     seen = await preview(modelled, talk(*LINES), timeout=15.0)
     assert len(seen.memories_created) == 2
     assert (seen.result.counts["messages_read"], seen.result.counts["messages_total"]) == (2, 4)
     # At the caller's deadline it ends.
-    model.script = lambda request: Hang()
+    modelled.model.script = lambda request: Hang()
     with pytest.raises(grpc.aio.AioRpcError) as late:
         await preview(modelled, talk("hello"), timeout=3.0)
     assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-async def test_b14_a_preview_is_on_the_bill_as_such(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = echo
+async def test_b14_a_preview_is_on_the_bill_as_such(modelled: Services) -> None:
+    modelled.model.script = echo
     await preview(modelled, talk("Ana likes tea"))
     await learn(modelled, talk("Ana likes tea", user="bo"))
     await preview(modelled, talk("Ana likes rum", user="bo", conversation="c2"))
     bill = rows(
-        tenant_conninfo,
+        modelled.conninfo,
         "SELECT user_id, kind, stage, calls, input_tokens FROM usage_ledger"
         " WHERE kind = 'preview' ORDER BY user_id, stage",
     )
@@ -142,13 +140,13 @@ async def test_b14_a_preview_is_on_the_bill_as_such(
     assert [row[:4] for row in bill] == [
         (user, "preview", stage, 1) for user in ("", "bo") for stage in ("embedding", "extraction")
     ]
-    (cost,) = rows(tenant_conninfo, "SELECT sum(cost_usd) FROM usage_ledger")[0]
+    (cost,) = rows(modelled.conninfo, "SELECT sum(cost_usd) FROM usage_ledger")[0]
     assert cost > Decimal(0)
 
 
-async def test_b15_the_embedder_may_be_away(modelled: Services, model: ScriptedModel) -> None:
-    model.script = echo
-    model.always(EmbeddingFault("nan"), endpoint="embeddings")
+async def test_b15_the_embedder_may_be_away(modelled: Services) -> None:
+    modelled.model.script = echo
+    modelled.model.always(EmbeddingFault("nan"), endpoint="embeddings")
     seen = await preview(modelled, talk("Ana likes tea"))
     assert [m.content for m in seen.memories_created] == ["Ana likes tea"]
     assert seen.result.usage.embedding_calls == 0
@@ -170,46 +168,37 @@ async def test_b15_the_offline_extractor_previews_too(services: Services) -> Non
     ids=["outage", "refused", "prose"],
 )
 async def test_b15_what_is_wrong_with_the_model_is_told(
-    modelled: Services,
-    model: ScriptedModel,
-    tenant_conninfo: str,
-    fault: Any,
-    code: grpc.StatusCode,
-    reason: str,
+    modelled: Services, fault: Any, code: grpc.StatusCode, reason: str
 ) -> None:
-    model.script = echo
+    modelled.model.script = echo
     # Earlier failures of the model no longer keep calls from it.
     await learn(modelled, talk("hello", user="bo"))
-    model.script = lambda request: fault
-    before = await at_rest(tenant_conninfo)
+    modelled.model.script = lambda request: fault
+    before = await at_rest(modelled.conninfo)
     refusal = await refused(modelled, PREVIEW, PREVIEW.request(transcript=talk("hello")))
     assert (refusal.code, refusal.reason) == (code, reason)
     assert refusal.metadata["model"] == "gpt-4o-mini"
     assert (refusal.retry_after is not None) == (code == grpc.StatusCode.UNAVAILABLE)
-    assert everything(tenant_conninfo) == before
+    assert everything(modelled.conninfo) == before
 
 
-async def test_h1_nothing_is_previewed_for_whom_memory_is_off(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_h1_nothing_is_previewed_for_whom_memory_is_off(modelled: Services) -> None:
     await choose(modelled, memory_enabled=False)
     refusal = await refused(modelled, PREVIEW, PREVIEW.request(transcript=talk("hello")))
     assert refusal.reason == "MEMORY_DISABLED"
-    assert model.calls["chat"] == 0
+    assert modelled.model.calls["chat"] == 0
 
 
-async def test_b15_a_preview_of_what_is_known_already_asks_nobody(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = echo
+async def test_b15_a_preview_of_what_is_known_already_asks_nobody(modelled: Services) -> None:
+    modelled.model.script = echo
     await learn(modelled, talk("Ana likes tea"))
     # Of something else, it writes nothing about a user who is known either.
-    before = await at_rest(tenant_conninfo)
+    before = await at_rest(modelled.conninfo)
     seen = await preview(modelled, talk("Ana likes rum", conversation="c2"))
-    assert everything(tenant_conninfo) == before
+    assert everything(modelled.conninfo) == before
     assert [m.content for m in seen.memories_created] == ["Ana likes rum"]
     seen = await preview(modelled, talk("Ana likes tea"))
-    assert (model.calls["chat"], list(seen.memories_created)) == (2, [])
+    assert (modelled.model.calls["chat"], list(seen.memories_created)) == (2, [])
     assert not seen.HasField("profile")
     assert seen.summary.title
     # Another content under a known id is refused, and so is nothing at all.

@@ -17,7 +17,6 @@ from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit
 from tests.e2e.methods import ask
 from tests.e2e.test_preview import preview
-from tests.scripted_model import ScriptedModel
 
 VERSION = "extraction_4"
 STATUS = memory_pb2.MemoryStatus
@@ -66,11 +65,9 @@ def transcript(person: Persona, session: DatedTalk) -> conversation_pb2.Transcri
 
 
 @pytest.mark.parametrize("who", ["de_jonas", "ja_haruka"])
-async def test_b15_every_session_of_a_person(
-    who: str, modelled: Services, model: ScriptedModel
-) -> None:
+async def test_b15_every_session_of_a_person(who: str, modelled: Services) -> None:
     (person,) = [each for each in people.load() if each.id == who]
-    model.script = Playback(
+    modelled.model.script = Playback(
         TalkIndex([person]), {person.id: replies.load(VERSION, person.id)}
     ).answer
     before: dict[str, memory_pb2.Memory] = {}

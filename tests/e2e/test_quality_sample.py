@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hitherto_shared.metrics import REGISTRY
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import learn, talk
 from tests.scripted_model import ChatAnswer, ScriptedModel
 from tests.scripted_model.answers import memory
@@ -39,9 +39,7 @@ LANGUAGES = {
 """What is said, a memory of it, and an invented one; more in unit/evaluation/."""
 
 
-async def test_i6_the_first_conversations_are_checked(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_i6_the_first_conversations_are_checked(modelled: Services) -> None:
     """An invented memory and a repeated one are counted, in any language, until the sample ends.
 
     A conversation that goes on is not counted again.
@@ -52,11 +50,11 @@ async def test_i6_the_first_conversations_are_checked(
         for outcome in ("passed", "failed")
     }
     for number, (said, learnt) in enumerate(LANGUAGES.items()):
-        model.queue(ChatAnswer.of(new_memories=[memory(each) for each in learnt]))
+        modelled.model.queue(ChatAnswer.of(new_memories=[memory(each) for each in learnt]))
         result = await learn(modelled, talk(said, user=f"u{number}"))
         assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}, said
 
-    model.queue(
+    modelled.model.queue(
         ChatAnswer.of(
             new_memories=[
                 memory("The user grows quinces and medlars in Faro."),
@@ -81,23 +79,23 @@ async def test_i6_the_first_conversations_are_checked(
         "the checks are counted",
     )
 
-    model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.")]))
+    modelled.model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.")]))
     continued = talk("And I have a cat.")
     continued.messages[0].id = "later"
     result = await learn(modelled, continued)
     assert (result.memories_created, checks(result.counts)) == (1, {})
 
-    model.queue(ChatAnswer.of(new_memories=[memory("The user has two cats.")]))
+    modelled.model.queue(ChatAnswer.of(new_memories=[memory("The user has two cats.")]))
     result = await learn(modelled, talk("Now I have two cats.", conversation="c2", user="bo"))
     assert checks(result.counts) == {"checked": 1, "ungrounded": 0, "duplicate": 0}
 
-    model.queue(ChatAnswer.of(new_memories=[memory("The user owns a kiln.")]))
+    modelled.model.queue(ChatAnswer.of(new_memories=[memory("The user owns a kiln.")]))
     result = await learn(modelled, talk("I bought bread.", conversation="c3"))
     assert (result.memories_created, checks(result.counts)) == (1, {})
 
 
 async def test_i6_a_sample_of_none(start_services: StartServices, model: ScriptedModel) -> None:
-    async with start_services(**model_settings(model), quality_sample=0) as services:
+    async with start_services(model, quality_sample=0) as services:
         model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.")]))
         result = await learn(services, talk("I have a cat."))
         assert (result.memories_created, checks(result.counts)) == (1, {})

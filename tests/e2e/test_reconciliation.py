@@ -38,7 +38,7 @@ from tests.e2e.reconciling import (
 )
 from tests.e2e.stories import Teller, stories
 from tests.e2e.test_belief import facts_of, profile_of
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, memory, value
 
 STATUS = memory_pb2.MemoryStatus
@@ -51,10 +51,8 @@ async def say(services: Services, at: datetime, *lines: str, conversation: str =
     await learn(services, talk(*lines, conversation=conversation, at=at))
 
 
-async def test_b9_what_was_said_later_replaces_what_it_may_replace(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(replacing(OLD_HOME, NEW_HOME))
+async def test_b9_what_was_said_later_replaces_what_it_may_replace(modelled: Services) -> None:
+    modelled.model.script = script(replacing(OLD_HOME, NEW_HOME))
     await say(modelled, MAY, OLD_HOME, SISTER)
     # Without near or changed memories nothing is asked.
     assert await jobs(modelled) == []
@@ -62,12 +60,12 @@ async def test_b9_what_was_said_later_replaces_what_it_may_replace(
     result = await settled(modelled)
     # B14: the call is charged as a stage of its own.
     charged = "SELECT DISTINCT kind FROM usage_ledger WHERE stage = 'reconciliation'"
-    assert rows(tenant_conninfo, charged) == [("reconciliation",)]
+    assert rows(modelled.conninfo, charged) == [("reconciliation",)]
     assert (result.memories_contradicted, result.prompt_version) == (1, "reconciliation_2")
     old, new = await with_words(modelled, OLD_HOME), await with_words(modelled, NEW_HOME)
     assert (old.status, old.superseded_by) == (STATUS.MEMORY_STATUS_CONTRADICTED, new.id)
     assert (list(new.supersedes), old.valid_to) == ([old.id], new.valid_from)
-    asked = reconciliations(list(model.chat_requests))[-1]
+    asked = reconciliations(list(modelled.model.chat_requests))[-1]
     assert [each.content for each in asked.changed] == [NEW_HOME]
     assert {OLD_HOME, SISTER} < {each.content for each in asked.memories}
     assert asked.body["response_format"]["json_schema"]["name"] == "reconciliation"
@@ -79,7 +77,7 @@ async def test_b9_what_was_said_later_replaces_what_it_may_replace(
 
 
 async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_its_statement(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """A person tells of a whole summer. Without a statement for each: unit/reconciliation/."""
     places = ("the bank", "the choir", "the gym", "the team", "the club", "the shop", "the board")
@@ -102,7 +100,7 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
         ]
         return {"replaced": [{"old": old, "new": new} for old, new in pairs if old != "e99" != new]}
 
-    model.script = script(all_of_them, learning)
+    modelled.model.script = script(all_of_them, learning)
     await say(modelled, MAY, "every week: " + ", ".join(places))
     await say(modelled, SEPTEMBER, "I have left all: " + ", ".join(places), conversation="c2")
     for _ in range(2):
@@ -139,21 +137,19 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
         counted refused_by_trust: 1; told: OSLO ROME
     """
 )
-async def test_what_is_settled(
-    modelled: Services, model: ScriptedModel, story: Sequence[str]
-) -> None:
-    await Teller(modelled, model).tell(story)
+async def test_what_is_settled(modelled: Services, story: Sequence[str]) -> None:
+    await Teller(modelled).tell(story)
 
 
 async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_back(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    modelled.model.script = script(doubting(COMMUTE, NEW_HOME), moving)
     await say(modelled, MAY, OLD_HOME, COMMUTE, SISTER)
     await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
     result = await settled(modelled)
     assert result.counts["doubted"] == 1
-    asked = reconciliations(list(model.chat_requests))[-1]
+    asked = reconciliations(list(modelled.model.chat_requests))[-1]
     # What ended is shown, to tell what changed.
     assert [each.marks for each in asked.memories if each.content == OLD_HOME] == [
         ("ended 2026-09-03",)
@@ -168,15 +164,13 @@ async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_
     assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
 
 
-async def test_the_lines_name_the_days_of_the_user(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_the_lines_name_the_days_of_the_user(modelled: Services) -> None:
     await choose(modelled, mask=["time_zone"], time_zone="Asia/Tokyo")
-    model.script = script(nothing, moving)
+    modelled.model.script = script(nothing, moving)
     await say(modelled, MAY.replace(hour=20), OLD_HOME, COMMUTE)
     await say(modelled, SEPTEMBER.replace(hour=20), NEW_HOME, conversation="c2")
     await settled(modelled)
-    asked = reconciliations(list(model.chat_requests))[-1]
+    asked = reconciliations(list(modelled.model.chat_requests))[-1]
     assert {(each.content, each.date, each.marks) for each in asked.memories} == {
         (OLD_HOME, "2026-05-05", ("ended 2026-09-04",)),
         (COMMUTE, "2026-05-05", ()),
@@ -185,10 +179,8 @@ async def test_the_lines_name_the_days_of_the_user(
 
 
 @pytest.mark.parametrize("how", ["said again later", "approved"])
-async def test_b10_the_user_settles_a_doubt(
-    modelled: Services, model: ScriptedModel, how: str
-) -> None:
-    await move(modelled, model)
+async def test_b10_the_user_settles_a_doubt(modelled: Services, how: str) -> None:
+    await move(modelled)
     doubted = await with_words(modelled, COMMUTE)
     then = Timestamp()
     then.GetCurrentTime()
@@ -208,19 +200,17 @@ async def test_b10_the_user_settles_a_doubt(
     assert doubted.doubt in [m.doubt for m in earlier.memories if m.content == COMMUTE]
 
 
-async def test_b10_what_was_said_with_the_change_is_not_asked_about(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(nothing, moving)
+async def test_b10_what_was_said_with_the_change_is_not_asked_about(modelled: Services) -> None:
+    modelled.model.script = script(nothing, moving)
     await say(modelled, MAY, OLD_HOME, SISTER)
     await say(modelled, SEPTEMBER, NEW_HOME, COMMUTE, conversation="c2")
     await settled(modelled)
-    (asked,) = reconciliations(list(model.chat_requests))
+    (asked,) = reconciliations(list(modelled.model.chat_requests))
     assert {each.content for each in asked.memories} == {NEW_HOME, OLD_HOME, SISTER}
 
 
 async def test_b9_what_replaces_another_and_is_in_doubt_itself_is_written_once(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     def settling(request: ChatRequest) -> dict[str, Any]:
         if not any(SISTER in each.content for each in request.memories):
@@ -233,7 +223,7 @@ async def test_b9_what_replaces_another_and_is_in_doubt_itself_is_written_once(
             each["quote"] = ""
         return learnt
 
-    model.script = script(settling, learning)
+    modelled.model.script = script(settling, learning)
     await say(modelled, MAY, OLD_HOME)
     await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
     await settled(modelled)
@@ -266,12 +256,7 @@ PROSE = ChatAnswer("I would rather talk about the weather.")
     ids=["refuses a change", "refuses what is around", "has no usable reply to a change"],
 )
 async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
-    poisoned: str,
-    reply: ChatAnswer,
-    joined: int,
-    why: list[str],
-    modelled: Services,
-    model: ScriptedModel,
+    poisoned: str, reply: ChatAnswer, joined: int, why: list[str], modelled: Services
 ) -> None:
     refused = "Ana grows the forbidden plant"
     sails = "Every summer goes by in a dinghy"
@@ -299,7 +284,7 @@ async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
         ]
         return ChatAnswer.of(**{**NOTHING, "same": same})
 
-    model.script = answer
+    modelled.model.script = answer
     await say(modelled, MAY, *old, refused)
     await say(modelled, SEPTEMBER, *new, conversation="c2")
     result = await settled(modelled)
@@ -307,13 +292,13 @@ async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     assert [each.reason for each in result.refusals] == why
     named_ids = [(await with_words(modelled, new[-1])).id for _ in why]
     assert [each.memory_id for each in result.refusals] == named_ids
-    asked = len(reconciliations(list(model.chat_requests)))
+    asked = len(reconciliations(list(modelled.model.chat_requests)))
     assert result.usage.llm_calls == asked <= (24 if reply is PROSE else 12)
     assert len(await memories(modelled)) == 9 - joined
 
 
 async def test_row_73_a_model_without_usable_replies_fails_the_job_and_drops_little(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     old = [f"Ana keeps {n} bees" for n in range(6)]
 
@@ -329,7 +314,7 @@ async def test_row_73_a_model_without_usable_replies_fails_the_job_and_drops_lit
             contradicted_memories=unsettled if "Kassel" in request.user else [],
         )
 
-    model.script = answer
+    modelled.model.script = answer
     await say(modelled, MAY, *old)
     new = [f"In Kassel, Ana keeps {n} bees" for n in range(6)]
     await say(modelled, SEPTEMBER, *new, conversation="c2")
@@ -338,18 +323,16 @@ async def test_row_73_a_model_without_usable_replies_fails_the_job_and_drops_lit
     assert job.error.startswith("MODEL_UNUSABLE")
     # Each attempt may give up one change, as long as nothing says that the model works.
     assert 0 < job.result.dropped_items <= job.attempt
-    asked = len(reconciliations(list(model.chat_requests)))
+    asked = len(reconciliations(list(modelled.model.chat_requests)))
     assert asked == job.result.usage.llm_calls <= 12 * job.attempt
 
 
-async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(nothing)
+async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(modelled: Services) -> None:
+    modelled.model.script = script(nothing)
     friends = (f"Ana's friend number {i} is called Friend{i}" for i in range(60))
     await stream(modelled, map(statement, friends))
     await settled(modelled)
-    calls = reconciliations(list(model.chat_requests))
+    calls = reconciliations(list(modelled.model.chat_requests))
     assert all(len(each.memories) <= 40 for each in calls)
     found = await jobs(modelled)
     assert {each.state for each in found} == {job_pb2.JOB_STATE_SUCCEEDED}
@@ -358,32 +341,30 @@ async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(
     assert len(shown) >= 59
 
 
-async def test_b9_the_users_own_transcripts_go_first(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(nothing)
+async def test_b9_the_users_own_transcripts_go_first(modelled: Services) -> None:
+    modelled.model.script = script(nothing)
     await say(modelled, MAY, OLD_HOME)
     await submit(
         modelled, *(talk(f"Ana likes tea number {i}", conversation=f"t{i}") for i in range(6))
     )
     await save(modelled, NEW_HOME)
     await settled(modelled)
-    asked = [request.reconciliation for request in model.chat_requests]
+    asked = [request.reconciliation for request in modelled.model.chat_requests]
     assert asked == sorted(asked)
     assert asked.count(False) == 7
 
 
 @pytest.mark.parametrize("how", ["corrected", "replaced"])
-async def test_a6_a_value_of_the_profile_goes_with_its_memory(
-    modelled: Services, model: ScriptedModel, how: str
-) -> None:
+async def test_a6_a_value_of_the_profile_goes_with_its_memory(modelled: Services, how: str) -> None:
     def learning(request: ChatRequest) -> dict[str, Any]:
         learnt = moving(request)
         if request.messages[0].content == OLD_HOME:
             learnt["profile_changes"] = [value("facts.personal.location", "Göttingen", OLD_HOME)]
         return learnt
 
-    model.script = script(replacing(OLD_HOME, NEW_HOME) if how == "replaced" else nothing, learning)
+    modelled.model.script = script(
+        replacing(OLD_HOME, NEW_HOME) if how == "replaced" else nothing, learning
+    )
     await say(modelled, MAY, OLD_HOME)
     assert facts_of(await profile_of(modelled))["personal"]["location"] == "Göttingen"
     home = await with_words(modelled, OLD_HOME)

@@ -15,7 +15,7 @@ from hitherto.v1 import (
     memory_pb2,
     search_pb2,
 )
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.learning import echo, ended, learn, rows, talk
 from tests.e2e.methods import ask
@@ -69,8 +69,8 @@ async def right(services: Services) -> None:
 
 
 @pytest.fixture
-async def taught(modelled: Services, model: ScriptedModel) -> Services:
-    model.script = echo
+async def taught(modelled: Services) -> Services:
+    modelled.model.script = echo
     await learn(modelled, *(talk(words, conversation=words) for words in WORDS))
     return modelled
 
@@ -132,9 +132,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_refusals_new_words_and_long_counts_beside_a_change(
-    taught: Services, model: ScriptedModel, superuser_conninfo: str
+    taught: Services, superuser_conninfo: str
 ) -> None:
-    await what_cannot_be_started_or_switched_to(taught, model)
+    await what_cannot_be_started_or_switched_to(taught, taught.model)
     await words_that_change_are_embedded_anew(taught, superuser_conninfo)
     await nobody_waits_while_texts_are_counted(taught, superuser_conninfo)
 
@@ -223,7 +223,7 @@ async def test_the_offline_vectors_give_way_on_purpose(
     database of one's own: the services go on with the old one, and Reembed moves."""
     async with start_services() as offline:
         await learn(offline, talk("My favourite tea is jasmine tea."))
-    async with start_services(**model_settings(model)) as modelled:
+    async with start_services(model) as modelled:
         status = await step(modelled, pb.REEMBED_PHASE_STATUS)
         assert status.active_model.startswith("offline")
         answer = await ask(modelled, "SearchMemories", query="jasmine tea")
@@ -235,19 +235,19 @@ async def test_the_offline_vectors_give_way_on_purpose(
 
 
 async def test_h3_sealed_memories_get_vectors_of_the_new_model(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """By the sweep, which has the key; and what is clear beside them by the job, as ever."""
     made = "SELECT model, dimensions FROM hitherto.sealed_embeddings ORDER BY dimensions"
     small, large = ("text-embedding-3-small", 64), ("text-embedding-3-large", 96)
-    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+    async with start_services(model, **ENCRYPTING) as services:
         await choose(services, encrypt_sensitive=True)
         words = "Mắc bệnh tiểu đường từ nhỏ"
         await save(services, words, type=memory_pb2.MEMORY_TYPE_PERSONAL)
         await save(services, "apples ripen in autumn")
-        await eventually(lambda: rows(superuser_conninfo, made) == [small])
+        await eventually(lambda: rows(services.conninfo, made) == [small])
         await moved_to(services, *large)
         await step(services, pb.REEMBED_PHASE_SWITCH)
-        await eventually(lambda: rows(superuser_conninfo, made) == [small, large])
+        await eventually(lambda: rows(services.conninfo, made) == [small, large])
         found, state, _ = await found_by(services, words)
         assert (found, state) == ([words], search_pb2.LEG_STATE_RAN)

@@ -26,8 +26,8 @@ FROM generate_series(1, %(many)s) AS n
 
 
 @pytest.fixture
-async def taught(modelled: Services, model: ScriptedModel, superuser_conninfo: str) -> Services:
-    model.script = echo
+async def taught(modelled: Services, superuser_conninfo: str) -> Services:
+    modelled.model.script = echo
     await learn(modelled, talk("I like tea"))
     return modelled
 
@@ -82,14 +82,14 @@ async def until_found(services: Services, word: str) -> None:
 
 
 async def test_row_74_a_new_model_that_embeds_nothing_is_not_asked_about_every_text(
-    taught: Services, model: ScriptedModel, superuser_conninfo: str
+    taught: Services, superuser_conninfo: str
 ) -> None:
     """The job waits with its attempts until the model is corrected, or its dimensions (C7)."""
     change(superuser_conninfo, _MANY, many=64)
 
     async def started(fault: Fault, dimensions: int) -> str:
-        asked = model.calls["embeddings"]
-        model.always(fault, endpoint="embeddings")
+        asked = taught.model.calls["embeddings"]
+        taught.model.always(fault, endpoint="embeddings")
         begun = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=dimensions)
         assert (begun.target_model, begun.target_dimensions) == (LARGE, dimensions)
         errors: list[str] = []
@@ -101,7 +101,7 @@ async def test_row_74_a_new_model_that_embeds_nothing_is_not_asked_about_every_t
         await eventually(waits, "the job to wait", seconds=180)
         assert errors[-1].startswith("MODEL_MISCONFIGURED: ")
         # The whole batch and a harmless text, in each of a few tries.
-        assert model.calls["embeddings"] - asked <= 20
+        assert taught.model.calls["embeddings"] - asked <= 20
         return str(begun.job.id)
 
     mistaken = await started(EmbeddingFault("wrong_dimensions"), 128)
@@ -110,7 +110,7 @@ async def test_row_74_a_new_model_that_embeds_nothing_is_not_asked_about_every_t
     assert mistaken in refused.fields["dimensions"]
     await ask(taught, "CancelJob", job_id=mistaken)
     corrected = await started(RawReply(b"{}"), 96)
-    model.always(None, endpoint="embeddings")
+    taught.model.always(None, endpoint="embeddings")
     job = await ended(taught, corrected)
     assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
     assert job.result.counts["embedded"] > 64

@@ -22,7 +22,6 @@ from tests.e2e.receiver import Receiver
 from tests.e2e.stories import MERGED, NOON, WORDS, Teller, stories
 from tests.e2e.travelling import contents_at
 from tests.e2e.watching import Watcher
-from tests.scripted_model import ScriptedModel
 from tests.waiting import eventually
 
 SERVICE_SETTINGS = {"reconcile": True, "webhook_private": True}
@@ -89,17 +88,13 @@ JOINED = "none 0: NONE; vegetarian 2: VEGETARIAN; join NONE to VEGETARIAN"
         undo the merge; told: FRIENDS CAKES PIES BUNS ROLLS TARTS
     """
 )
-async def test_a_request_holds(
-    modelled: Services, model: ScriptedModel, story: Sequence[str]
-) -> None:
-    await Teller(modelled, model).tell(story)
+async def test_a_request_holds(modelled: Services, story: Sequence[str]) -> None:
+    await Teller(modelled).tell(story)
 
 
 @pytest.mark.parametrize("asking", ["forget VEGETARIAN", "asked 5: Forget: VEGETARIAN"])
-async def test_row_10_no_past_tells_what_was_joined_to_it(
-    modelled: Services, model: ScriptedModel, asking: str
-) -> None:
-    ana = Teller(modelled, model)
+async def test_row_10_no_past_tells_what_was_joined_to_it(modelled: Services, asking: str) -> None:
+    ana = Teller(modelled)
     await ana.tell(CHAIN)
     known_at = (await ana.one("VEGETARIAN")).created_at
     pasts: list[tuple[dict[str, Any], set[str]]] = [
@@ -149,9 +144,9 @@ async def told_of(
 
 
 async def test_row_10_no_change_tells_the_words_of_what_was_joined_to_it(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    ana = Teller(modelled, model)
+    ana = Teller(modelled)
     await ana.tell("none 0: NONE; again 1: NONE #once; third 2: NONE #once #twice")
     await ana.tell("vegetarian 3: VEGETARIAN; join NONE to VEGETARIAN")
     async with Receiver() as receiver, Watcher(modelled, include_content=True) as watcher:
@@ -167,14 +162,14 @@ async def test_row_10_no_change_tells_the_words_of_what_was_joined_to_it(
 
 
 async def test_a_merge_that_leaves_something_said_since_is_left_alone_once_undone(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """Its group was processed as it is in the end: no model is asked about it again."""
-    model.script = merging(all_into(CASUAL[0]))
+    modelled.model.script = merging(all_into(CASUAL[0]))
     await say_tagged(modelled, *CASUAL, "The user likes a casual tone")
     await consolidate(modelled, tag=STYLE)
     await say_tagged(modelled, CASUAL[0], conversation="c2")
     await ask(modelled, "UndoConsolidation", memory_id=(await merged_memory(modelled)).id)
-    asked = len(consolidations(list(model.chat_requests)))
+    asked = len(consolidations(list(modelled.model.chat_requests)))
     await consolidate(modelled)
-    assert len(consolidations(list(model.chat_requests))) == asked
+    assert len(consolidations(list(modelled.model.chat_requests))) == asked

@@ -17,7 +17,7 @@ from tests.e2e.importing import bring
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, shown, submit, talk
 from tests.e2e.leaving import export
 from tests.e2e.methods import ask, read_refusal
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, canary_script
+from tests.scripted_model import ChatAnswer, ChatRequest, canary_script
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import quoting, value
 
@@ -43,9 +43,9 @@ BAD = "bad words: my two cats hate people, I live in Atlantis, king of all gold"
 
 
 @pytest.fixture
-async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
+async def poisoned(modelled: Services) -> Services:
     """What the user said, and a conversation that contradicts, rewords, adds and repeats it."""
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "good words": {
                 "new_memories": [
@@ -121,12 +121,10 @@ async def test_a_conversation_is_taken_back(poisoned: Services) -> None:
     assert not [hit for hit in found.results if "hate" in hit.memory.content]
 
 
-async def test_a_name_that_others_mention_stays_known(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_name_that_others_mention_stays_known(modelled: Services) -> None:
     """Also if what is taken back was forgotten before."""
     belfry = [{"name": "Belfry", "type": "project"}]
-    model.script = lambda request: quoting(
+    modelled.model.script = lambda request: quoting(
         request, new_memories=[new_memory(request.messages[0].content, entities=belfry)]
     )
     for word in ("roof", "bell"):
@@ -166,9 +164,9 @@ async def test_sources_that_are_none(services: Services) -> None:
         assert read_refusal(caught.value).reason == reason, fields
 
 
-async def test_a_job_of_another_user_is_none(modelled: Services, model: ScriptedModel) -> None:
+async def test_a_job_of_another_user_is_none(modelled: Services) -> None:
     """Its id tells nothing, and nothing of either user is taken back."""
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "Oslo": [new_memory("Ana lives in Oslo")],
             "Bern": [new_memory("Ana lives in Bern")],
@@ -187,10 +185,10 @@ async def test_a_job_of_another_user_is_none(modelled: Services, model: Scripted
 
 
 async def test_a_value_stays_when_the_memory_of_its_message_has_its_words_again(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """A value rests on all memories of its message, also on those that do not hold it."""
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "Ana here": {
                 "new_memories": [new_memory("The user bakes bread.")],
@@ -216,9 +214,7 @@ async def test_a_value_stays_when_the_memory_of_its_message_has_its_words_again(
     assert (await profile_of(modelled))["personal"]["name"] == "Ana"
 
 
-async def test_a_value_stays_whose_memory_was_replaced_before(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_value_stays_whose_memory_was_replaced_before(modelled: Services) -> None:
     """It rests on the memory that has replaced its own in the end."""
 
     def moved(before: str, after: str, said: str) -> Any:
@@ -229,7 +225,7 @@ async def test_a_value_stays_whose_memory_was_replaced_before(
             ],
         }
 
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "Ana here": {
                 "new_memories": [new_memory("Ana works at Acme.")],
@@ -301,7 +297,7 @@ async def learnt(services: Services) -> list[str]:
 
 @pytest.mark.parametrize("job_waits", [False, True])
 async def test_what_has_yet_to_be_learnt_from_a_conversation_teaches_nothing_afterwards(
-    modelled: Services, model: ScriptedModel, job_waits: bool
+    modelled: Services, job_waits: bool
 ) -> None:
     """Jobs that run, that wait, and messages with or without a job; RetryJob learns from them."""
     go = asyncio.Event()
@@ -310,12 +306,12 @@ async def test_what_has_yet_to_be_learnt_from_a_conversation_teaches_nothing_aft
         await go.wait()
         return canary_script(request)
 
-    model.script = slow
+    modelled.model.script = slow
     running, waiting = canary("running"), canary("waiting")
     appended = canary("appended", *["Hm."] * (_EVERY - 1 if job_waits else 0))
     job_ids = await submit(modelled, running)
     async with asyncio.timeout(180):
-        await model.called(1)
+        await modelled.model.called(1)
     job_ids += await submit(modelled, waiting)
     told = await ask(modelled, "AppendMessages", conversation_id="bad", messages=appended.messages)
     job_ids += [told.job.id] if job_waits else []
@@ -338,9 +334,7 @@ async def test_what_has_yet_to_be_learnt_from_a_conversation_teaches_nothing_aft
     assert await learnt(modelled) == ["appended", "later", "running", "waiting"]
 
 
-async def test_a_job_that_is_taken_back_teaches_nothing_afterwards(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_a_job_that_is_taken_back_teaches_nothing_afterwards(modelled: Services) -> None:
     """One that has read half of its messages, and one that waits; RetryJob reads the rest."""
     go = asyncio.Event()
 
@@ -349,12 +343,12 @@ async def test_a_job_that_is_taken_back_teaches_nothing_afterwards(
             await go.wait()
         return canary_script(request)
 
-    model.script = slow
+    modelled.model.script = slow
     said = canary("first", "canary:second")
     said.messages[0].content += _LONG
     (half_done,) = await submit(modelled, said)
     async with asyncio.timeout(180):
-        await model.called(2)
+        await modelled.model.called(2)
     appended = canary("appended", *["Hm."] * (_EVERY - 1)).messages
     told = await ask(modelled, "AppendMessages", conversation_id="bad", messages=appended)
     for job_id in (told.job.id, half_done):
@@ -368,5 +362,5 @@ async def test_a_job_that_is_taken_back_teaches_nothing_afterwards(
     for job_id, words in ((half_done, "canary:second"), (told.job.id, "canary:appended")):
         await ask(modelled, "RetryJob", job_id=job_id)
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-        assert model.chat_requests[-1].messages[0].content == words
+        assert modelled.model.chat_requests[-1].messages[0].content == words
     assert await learnt(modelled) == ["appended", "later", "second"]

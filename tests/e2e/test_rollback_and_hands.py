@@ -18,7 +18,7 @@ import grpc
 import psycopg
 
 from hitherto.v1 import memory_pb2
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import APPROVE, REJECT, update
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.methods import ask, read_refusal
@@ -248,17 +248,17 @@ async def test_row_72_sources_go_from_what_was_merged_and_changed_by_hand(
     """In any interleaving of sources, merges and hands."""
     model.script = script
     # Nothing is merged but when the test wants it.
-    async with start_services(**model_settings(model), consolidate_above=1_000) as services:
+    async with start_services(model, consolidate_above=1_000) as services:
         seed = Random().randrange(10**6)
         people = [Person(f"p{n}", Random(f"{seed}.{n}"), services) for n in range(USERS)]
         await side_by_side([each.live for each in people], seed)
 
 
 async def test_row_72_memories_without_statements_are_rebuilt_from_their_versions(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
     """What was learnt before statements were kept goes with its source too."""
-    model.script = script
+    modelled.model.script = script
     person = Person("old", Random(7), modelled)
     for source, text in (
         ("srca", f"I grow roses | {ROSES}"),
@@ -268,7 +268,7 @@ async def test_row_72_memories_without_statements_are_rebuilt_from_their_version
     ):
         person.words += 1
         await person.tell(source, text, hour=person.words)
-    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
+    with psycopg.connect(modelled.conninfo, autocommit=True) as connection:
         connection.execute("DELETE FROM statements")
     found = {each.content: each for each in (await person.held()).values()}
     closed = memory_pb2.MEMORY_STATUS_CONTRADICTED

@@ -27,7 +27,7 @@ from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.random_lives import side_by_side, take_back_as_told
 from tests.e2e.sealing import ENCRYPTING
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change
 from tests.scripted_model.answers import memory as new_memory
 
@@ -290,10 +290,8 @@ def patch(path: str, value: Any, words: str, **more: Any) -> dict[str, Any]:
     return {"path": path, "value": value, "source_message_ids": ["m1"], "quote": words, **more}
 
 
-async def test_row_72_what_was_taken_back_was_never_taught(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_row_72_what_was_taken_back_was_never_taught(modelled: Services) -> None:
     seed = Random().randrange(10**6)
-    model.script = script = Script()
+    modelled.model.script = script = Script()
     pairs = [Pair(number, f"{seed}.{number}", modelled, script) for number in range(PAIRS)]
     await side_by_side([pair.live for pair in pairs], seed)

@@ -17,7 +17,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import memory_pb2, search_pb2
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ALL_STATUSES, ended, memories, shown, submit, talk
@@ -357,24 +357,22 @@ async def live(
     await side_by_side([person.live for person in people], seeds)
 
 
-async def test_row_72_any_sources_in_any_order(modelled: Services, model: ScriptedModel) -> None:
+async def test_row_72_any_sources_in_any_order(modelled: Services) -> None:
     """The poison never stays, and nothing goes that another source says."""
-    await live(modelled, model, anybody(USERS))
+    await live(modelled, modelled.model, anybody(USERS))
 
 
-async def test_row_72_sources_that_once_left_a_trace(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_row_72_sources_that_once_left_a_trace(modelled: Services) -> None:
     """Who saves a statement in the words that are known says all of it, also its detail.
 
     And two refused rewordings wait for review; they count once nobody says the memory any more.
     """
-    await live(modelled, model, ["987097.4", "682128.9"])
+    await live(modelled, modelled.model, ["987097.4", "682128.9"])
 
 
 async def test_row_72_any_sources_of_what_is_sealed(
     start_services: StartServices, model: ScriptedModel
 ) -> None:
     """The same for a user who encrypts."""
-    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+    async with start_services(model, **ENCRYPTING) as services:
         await live(services, model, anybody(4), encrypts=True)

@@ -8,7 +8,7 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from hitherto.v1 import memory_pb2, search_pb2
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, shown, talk
 from tests.e2e.methods import ask
 from tests.e2e.stories import NOON, Teller, stories
@@ -77,10 +77,8 @@ SERVICE_SETTINGS = {"reconcile": True}
         take back bad; told: GOAL; GOAL of first again
     """
 )
-async def test_what_was_said_meanwhile(
-    modelled: Services, model: ScriptedModel, story: Sequence[str]
-) -> None:
-    await Teller(modelled, model).tell(story)
+async def test_what_was_said_meanwhile(modelled: Services, story: Sequence[str]) -> None:
+    await Teller(modelled).tell(story)
 
 
 def stating(_: ChatRequest) -> Mapping[str, Any]:
@@ -105,25 +103,25 @@ async def messages(services: Services) -> set[str]:
 
 
 async def test_row_72_nor_is_it_found_by_their_words_once_it_is_restored(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
-    ana = Teller(modelled, model)
+    ana = Teller(modelled)
     await ana.tell(f"{ASKED}; zoo 1: MEAT #zebras; take back zoo; restore MEAT")
     words = "SELECT term FROM hitherto.postings WHERE term LIKE 'zebra%'"
-    assert rows(tenant_conninfo, words) == []
+    assert rows(modelled.conninfo, words) == []
 
 
 async def test_row_72_joins_without_a_model_are_none_of_the_changes_of_its_day(
     model: ScriptedModel, start_services: StartServices
 ) -> None:
-    async with start_services(**model_settings(model), daily_changes=2) as services:
-        ana = Teller(services, model)
+    async with start_services(model, daily_changes=2) as services:
+        ana = Teller(services)
         await ana.tell("first 0: MEAT; bad 1: No longer: MEAT; other 2: MEAT!; take back bad")
         await ana.tell("late 3: No longer: MEAT; told: nothing")
 
 
 async def test_row_10_what_was_forgotten_at_once_stays_so_whatever_is_taken_back(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """The request stands in the conversation that said it first, and that one counts still."""
 
@@ -131,7 +129,7 @@ async def test_row_10_what_was_forgotten_at_once_stays_so_whatever_is_taken_back
         forgotten = {"new": 0, "source_message_ids": ["m1"], "quote": "do not remember that"}
         return {**stating(_), "forgotten_memories": [forgotten]}
 
-    model.script = replies({"do not remember that": secretly, "I keep bees": stating})
+    modelled.model.script = replies({"do not remember that": secretly, "I keep bees": stating})
     await tell(modelled, "first", "I keep bees, do not remember that", day=1)
     assert (await tell(modelled, "late", "As you know I keep bees", day=0))["kept_forgotten"] == 1
     await take_back(modelled, conversation_id="late")
@@ -142,11 +140,9 @@ async def test_row_10_what_was_forgotten_at_once_stays_so_whatever_is_taken_back
 SOME_BEES = "The user keeps some bees."
 
 
-async def test_row_72_what_was_near_to_what_was_forgotten_states_it_too(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_row_72_what_was_near_to_what_was_forgotten_states_it_too(modelled: Services) -> None:
     """Its message is told to nobody either, and it stands alone once nothing else states it."""
-    model.script = replies(
+    modelled.model.script = replies(
         {"forget": forgetting, "some bees": [new_memory(SOME_BEES)], "I keep bees": stating}
     )
     await tell(modelled, "first", "I keep bees", day=0)

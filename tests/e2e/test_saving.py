@@ -18,7 +18,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import checks, forget, found, history, plain, save, statement
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, talk
 from tests.e2e.methods import METHODS, insist, refused
-from tests.scripted_model import Fault, Hang, ScriptedModel, StatusFault
+from tests.scripted_model import Fault, Hang, StatusFault
 from tests.scripted_model.answers import memory
 
 SAVE = METHODS["MemoryService/SaveMemory"]
@@ -43,9 +43,7 @@ async def test_one_more_of_many_long_statements_that_are_almost_equal(services: 
     assert (await save(services, f"FACT 3, {words}")).deduplicated
 
 
-async def test_g1_only_a_user_and_a_content_are_needed(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_g1_only_a_user_and_a_content_are_needed(services: Services) -> None:
     before = datetime.now(UTC) - timedelta(minutes=5)
     reply = await save(services, "  Ana prefers window seats ")
     saved = reply.memory
@@ -60,7 +58,7 @@ async def test_g1_only_a_user_and_a_content_are_needed(
     assert saved.valid_from.ToDatetime(UTC) > before
     assert not saved.HasField("expires_at")
     assert (await memories(services)) == [saved]
-    (entry,) = history(tenant_conninfo, saved.id)
+    (entry,) = history(services.conninfo, saved.id)
     assert entry[:2] == ("created", 1)
     assert entry[3] != "extraction"
     # What is not explicit is the assistant's.
@@ -112,14 +110,12 @@ async def test_everything_a_caller_gives_is_kept(services: Services) -> None:
     assert await memories(services) == [saved]
 
 
-async def test_keywords_that_come_later_find_it_too(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_keywords_that_come_later_find_it_too(services: Services) -> None:
     first = (await save(services, "Ana flies on Friday")).memory
     again = await save(services, "Ana flies on Friday", keywords=["Lufthansa"])
     assert (again.memory.id, again.memory.version) == (first.id, 2)
     length, terms, documents = rows(
-        tenant_conninfo,
+        services.conninfo,
         "SELECT m.lexical_length, u.lexical_terms, u.lexical_documents FROM memories m"
         " JOIN users u USING (tenant_id, user_id)",
     )[0]
@@ -127,7 +123,7 @@ async def test_keywords_that_come_later_find_it_too(
     await save(services, "Ana bakes bread")
     assert (await found(services, "lufthansa"))[0] == "Ana flies on Friday"
     held = rows(
-        tenant_conninfo,
+        services.conninfo,
         "SELECT count(*) FROM postings p, memories m WHERE m.lexical_no = ANY(p.lexical_nos)"
         " AND p.term = 'lufthansa'",
     )
@@ -149,14 +145,12 @@ def assert_said_again(again: pb.SaveMemoryResponse, first: pb.SaveMemoryResponse
     assert again.memory == expected
 
 
-async def test_b11_the_same_statement_is_one_memory(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_b11_the_same_statement_is_one_memory(services: Services) -> None:
     first = await save(services, "Ana likes tea", metadata={"a": 1, "b": 1}, context={"x": "1"})
     same = await save(services, "ana likes TEA.", metadata={"a": 1})
     # Nothing changes but the time at which it was last said, which makes no version.
     assert_said_again(same, first)
-    assert len(history(tenant_conninfo, first.memory.id)) == 1
+    assert len(history(services.conninfo, first.memory.id)) == 1
 
     told = {"importance": 0.9, "tags": ["drinks"], "context": {"y": "2"}}
     more = await save(services, "Ana likes tea", metadata={"b": 2, "c": 3}, **told)
@@ -165,8 +159,8 @@ async def test_b11_the_same_statement_is_one_memory(
     # Given keys win, others stay.
     assert plain(more.memory.metadata) == {"a": 1, "b": 2, "c": 3}
     assert plain(more.memory.context) == {"x": "1", "y": "2"}
-    assert len(history(tenant_conninfo, first.memory.id)) == 2
-    kept = rows(tenant_conninfo, "SELECT version, metadata FROM memory_versions")
+    assert len(history(services.conninfo, first.memory.id)) == 2
+    kept = rows(services.conninfo, "SELECT version, metadata FROM memory_versions")
     assert kept == [(1, {"a": 1, "b": 1})]
     assert await memories(services) == [more.memory]
     # In either normal form (row 46).
@@ -179,26 +173,24 @@ async def test_b11_the_same_statement_is_one_memory(
 
 
 async def test_only_new_metadata_makes_a_version_too_and_grows_to_its_limit_only(
-    services: Services, tenant_conninfo: str
+    services: Services,
 ) -> None:
     first = (await save(services, "Ana likes tea")).memory
     operator = memory_pb2.ORIGIN_OPERATOR
     await save(services, "Ana likes tea", metadata={"a": "x" * 40_000})
     second = (await save(services, "Ana likes tea", metadata={"b": 2}, origin=operator)).memory
     assert (second.id, second.version, set(second.metadata)) == (first.id, 3, {"a", "b"})
-    assert [entry[1] for entry in history(tenant_conninfo, first.id)] == [1, 2, 3]
+    assert [entry[1] for entry in history(services.conninfo, first.id)] == [1, 2, 3]
     # Each save alone keeps the limit; together they would not.
     more = statement("Ana likes tea", metadata={"c": "x" * 40_000})
     assert list((await refused(services, SAVE, more)).fields) == ["metadata"]
     assert await memories(services) == [second]
 
 
-async def test_b2_what_was_saved_and_is_then_said_is_one_memory(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_b2_what_was_saved_and_is_then_said_is_one_memory(modelled: Services) -> None:
     saved = (await save(modelled, "Ana likes green tea")).memory
     await checks(modelled)
-    model.script = replies({"tea": [memory("Ana likes green tea")]})
+    modelled.model.script = replies({"tea": [memory("Ana likes green tea")]})
     result = await learn(modelled, talk("I like green tea"))
     assert result.memories_created == 0
     (only,) = await memories(modelled)
@@ -207,7 +199,7 @@ async def test_b2_what_was_saved_and_is_then_said_is_one_memory(
     assert (again.deduplicated, again.memory.id) == (True, saved.id)
 
 
-async def test_row_37_many_at_once_are_one_memory(services: Services, tenant_conninfo: str) -> None:
+async def test_row_37_many_at_once_are_one_memory(services: Services) -> None:
     async def tell(number: int) -> pb.SaveMemoryResponse:
         key = f"k{number}"
         return await insist(lambda: save(services, "Ana likes tea", idempotency_key=key))
@@ -217,12 +209,10 @@ async def test_row_37_many_at_once_are_one_memory(services: Services, tenant_con
     assert sum(not answer.deduplicated for answer in answers) == 1
     (only,) = await memories(services, statuses=ALL_STATUSES)
     assert only.version == 1
-    assert len(history(tenant_conninfo, only.id)) == 1
+    assert len(history(services.conninfo, only.id)) == 1
 
 
-async def test_row_36_a_key_replays_the_first_outcome(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_row_36_a_key_replays_the_first_outcome(services: Services) -> None:
     first = await save(services, "Ana likes tea", idempotency_key="k1")
     again = await save(services, "Ana likes tea", idempotency_key="k1")
     assert (again.memory, again.deduplicated) == (first.memory, False)
@@ -237,18 +227,16 @@ async def test_row_36_a_key_replays_the_first_outcome(
         *(insist(lambda: save(services, "Ana likes figs", idempotency_key="k2")) for _ in range(10))
     )
     assert len({(answer.memory.id, answer.deduplicated) for answer in at_once}) == 1
-    assert rows(tenant_conninfo, "SELECT count(*) FROM memories") == [(2,)]
+    assert rows(services.conninfo, "SELECT count(*) FROM memories") == [(2,)]
     # No key holds a word of the user.
-    kept = rows(tenant_conninfo, "SELECT resource_ids::text FROM idempotency_keys")
+    kept = rows(services.conninfo, "SELECT resource_ids::text FROM idempotency_keys")
     assert not [text for (text,) in kept if "tea" in text or "figs" in text]
 
 
 # --- forgotten, and trust ------------------------------------------------------------------------
 
 
-async def test_only_the_users_own_word_brings_back_what_was_forgotten(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_only_the_users_own_word_brings_back_what_was_forgotten(services: Services) -> None:
     first = (await save(services, "Ana likes tea")).memory
     await forget(services, first.id)
     by_assistant = await save(services, "Ana likes tea", origin=memory_pb2.ORIGIN_ASSISTANT)
@@ -264,14 +252,12 @@ async def test_only_the_users_own_word_brings_back_what_was_forgotten(
     assert (by_user.deduplicated, by_user.memory.id) == (True, first.id)
     assert by_user.memory.status == ACTIVE
     assert (by_user.memory.version, by_user.memory.metadata["again"]) == (3, True)
-    actions = [entry[0] for entry in history(tenant_conninfo, first.id)]
+    actions = [entry[0] for entry in history(services.conninfo, first.id)]
     assert actions == ["created", "forgotten", "restored"]
     assert await found(services, "tea") == ["Ana likes tea"]
 
 
-async def test_row_67_a_lower_voice_changes_nothing_about_a_higher_one(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_row_67_a_lower_voice_changes_nothing_about_a_higher_one(services: Services) -> None:
     first = (await save(services, "Ana likes tea", importance=0.4)).memory
     more = {"importance": 1.0, "tags": ["urgent"], "metadata": {"a": 1}}
     for origin in (memory_pb2.ORIGIN_ASSISTANT, memory_pb2.ORIGIN_TOOL, memory_pb2.ORIGIN_DOCUMENT):
@@ -279,7 +265,7 @@ async def test_row_67_a_lower_voice_changes_nothing_about_a_higher_one(
             services, "Ana likes TEA", origin=origin, keywords=["k"], sensitive=True, **more
         )
         assert (lower.deduplicated, lower.memory) == (True, first)
-    assert len(history(tenant_conninfo, first.id)) == 1
+    assert len(history(services.conninfo, first.id)) == 1
     # The user's word takes a lower one over.
     said = await save(services, "Ana likes rum", origin=memory_pb2.ORIGIN_TOOL, **more)
     taken = (await save(services, "Ana likes rum", metadata={"b": 2})).memory
@@ -288,9 +274,7 @@ async def test_row_67_a_lower_voice_changes_nothing_about_a_higher_one(
     assert taken.metadata["b"] == 2
 
 
-async def test_row_67_an_order_by_somebody_else_waits_for_review(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_row_67_an_order_by_somebody_else_waits_for_review(services: Services) -> None:
     saved = (await save(services, ORDER, origin=memory_pb2.ORIGIN_TOOL)).memory
     assert saved.status == memory_pb2.MEMORY_STATUS_QUARANTINED
     assert await memories(services) == await found(services, "refunds") == []
@@ -298,7 +282,7 @@ async def test_row_67_an_order_by_somebody_else_waits_for_review(
     assert (again.deduplicated, again.memory.id, again.memory.version) == (True, saved.id, 1)
     # Nothing is checked for what is not believed.
     assert await checks(services) == []
-    actions = [entry[0] for entry in history(tenant_conninfo, saved.id)]
+    actions = [entry[0] for entry in history(services.conninfo, saved.id)]
     assert actions == ["created", "quarantined"]
     # What the user says in so many words is the user's.
     by_user = (await save(services, ORDER)).memory
@@ -309,26 +293,24 @@ async def test_row_67_an_order_by_somebody_else_waits_for_review(
 # --- the embedder --------------------------------------------------------------------------------
 
 
-async def test_one_embedding_call_and_no_question_to_the_model(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_one_embedding_call_and_no_question_to_the_model(modelled: Services) -> None:
     await save(modelled, "Ana likes tea")
-    assert model.calls["embeddings"] == 1
+    assert modelled.model.calls["embeddings"] == 1
     await checks(modelled)
     # The only memory there is cannot contradict anything.
-    assert model.calls["chat"] == 0
-    assert rows(tenant_conninfo, "SELECT embedding_state FROM memories") == [("stored",)]
+    assert modelled.model.calls["chat"] == 0
+    assert rows(modelled.conninfo, "SELECT embedding_state FROM memories") == [("stored",)]
 
 
 @pytest.mark.parametrize("fault", [StatusFault(400), Hang()], ids=str)
 async def test_row_32_an_embedder_that_is_away_costs_only_the_vector(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str, fault: Fault
+    modelled: Services, fault: Fault
 ) -> None:
     """And does not hold the call."""
-    model.always(fault, endpoint="embeddings")
+    modelled.model.always(fault, endpoint="embeddings")
     saved = await modelled.memory.SaveMemory(statement("Ana likes green tea"), timeout=12)
     assert saved.memory.status == ACTIVE
-    states = rows(tenant_conninfo, "SELECT embedding_state FROM memories")
+    states = rows(modelled.conninfo, "SELECT embedding_state FROM memories")
     assert states[0][0] in ("pending", "refused")
     assert await found(modelled, "green tea") == ["Ana likes green tea"]
     again = await save(modelled, "ana likes green tea")
@@ -392,11 +374,9 @@ async def test_row_60_users_have_memories_of_their_own(services: Services) -> No
     assert await memories(services) == [ana]
 
 
-async def test_too_many_of_one_tag_are_consolidated(
-    modelled: Services, tenant_conninfo: str
-) -> None:
+async def test_too_many_of_one_tag_are_consolidated(modelled: Services) -> None:
     """C1: memories saved by hand count like those that were learnt."""
     for n, word in enumerate(("terse", "warm", "formal", "vivid", "plain", "witty")):
         await save(modelled, f"Ana writes {word} mails on day {n}", tags=["writing_style"])
     queued = "SELECT params ->> 'tag' FROM jobs WHERE kind = 'consolidation'"
-    assert rows(tenant_conninfo, queued) == [("writing_style",)]
+    assert rows(modelled.conninfo, queued) == [("writing_style",)]

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from hitherto.v1 import extraction_service_pb2, memory_pb2
 from hitherto_shared.encryption.failures import DecryptionFailed, KeyGone
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, rows, talk
 from tests.e2e.leaving import erase, export
@@ -69,7 +69,7 @@ async def encrypting(
     start_services: StartServices, model: ScriptedModel
 ) -> AsyncIterator[Services]:
     model.script = everything
-    async with start_services(**model_settings(model), **ENCRYPTING, job_max_retries=0) as services:
+    async with start_services(model, **ENCRYPTING, job_max_retries=0) as services:
         yield services
 
 
@@ -139,11 +139,7 @@ def swap(superuser_conninfo: str, conninfo: str, backup: str, *, back: bool) -> 
 
 
 async def test_h3_a_backup_from_before_an_erasure_opens_no_more(
-    start_services: StartServices,
-    postgres: Any,
-    conninfo: str,
-    superuser_conninfo: str,
-    tmp_path: Path,
+    start_services: StartServices, postgres: Any, conninfo: str, tmp_path: Path
 ) -> None:
     """The key goes with the user: a backup of the database that is restored tells nothing."""
     async with start_services(**ENCRYPTING) as services:
@@ -172,7 +168,7 @@ async def test_h3_a_backup_from_before_an_erasure_opens_no_more(
     again = await keys_of(tmp_path).make("default", "ana")
     assert again.key_id != key.key_id
     sealed = rows(
-        superuser_conninfo,
+        services.conninfo,
         "SELECT memory_id, sealed FROM memories WHERE user_id = 'ana' AND sealed IS NOT NULL",
     )
     assert sealed

@@ -48,10 +48,10 @@ ZOLPIDEM = "Ana takes zolpidem"
 
 
 @pytest.fixture
-async def sealing(modelled: Services, model: ScriptedModel) -> Services:
+async def sealing(modelled: Services) -> Services:
     """Services with keys and the scripted model, and Ana, who encrypts."""
     await choose(modelled, encrypt_sensitive=True)
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "pills": [
                 memory(
@@ -84,41 +84,43 @@ async def sealing(modelled: Services, model: ScriptedModel) -> Services:
 
 
 async def test_h3_learnt_shown_made_more_precise_taken_back_and_contradicted(
-    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
+    sealing: Services,
 ) -> None:
     secret = ["zolpidem", "melatonin", "snores", "quackenbush", "zaphodic"]
     await learn(sealing, talk("Doctor Quackenbush gave me zolpidem pills", conversation="c1"))
-    assert in_clear(tenant_conninfo, *secret) == {}
+    assert in_clear(sealing.conninfo, *secret) == {}
     # What is clear of the same message is found by its own words alone.
-    assert "lapsang" in in_clear(tenant_conninfo, "lapsang")
-    assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.memory_source_embeddings") == [(0,)]
-    assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.entities") == [(0,)]
+    assert "lapsang" in in_clear(sealing.conninfo, "lapsang")
+    assert rows(sealing.conninfo, "SELECT count(*) FROM hitherto.memory_source_embeddings") == [
+        (0,)
+    ]
+    assert rows(sealing.conninfo, "SELECT count(*) FROM hitherto.entities") == [(0,)]
 
     await learn(sealing, talk("It is 10 milligrams", conversation="poison"))
-    seen = model.chat_requests[-1]
+    seen = sealing.model.chat_requests[-1]
     assert {m.content for m in seen.memories} == {ZOLPIDEM, "Ana drinks lapsang"}
-    known, snores = await held(tenant_conninfo, services_folder)
+    known, snores = await held(sealing)
     assert (known.words["content"], known.version) == (f"{ZOLPIDEM} 10 mg", 2)
     assert known.words["tags"] == ["zaphodic"]
 
     # A roll-back gives back the earlier sealed words.
     reply = await ask(sealing, "RollbackSource", conversation_id="poison")
     assert (reply.counts["memories_forgotten"], reply.counts["memories_restored"]) == (1, 1)
-    back, gone = await held(tenant_conninfo, services_folder)
+    back, gone = await held(sealing)
     assert (back.memory_id, back.words["content"]) == (known.memory_id, ZOLPIDEM)
     assert (gone.memory_id, gone.status) == (snores.memory_id, "forgotten")
-    assert in_clear(tenant_conninfo, *secret) == {}
+    assert in_clear(sealing.conninfo, *secret) == {}
 
     result = await learn(sealing, talk("I stopped that zolpidem", conversation="c3"))
     assert (result.memories_created, result.memories_contradicted) == (1, 1)
-    old, _, new = await held(tenant_conninfo, services_folder)
+    old, _, new = await held(sealing)
     assert (old.status, new.status) == ("contradicted", "active")
     assert rows(
-        tenant_conninfo,
+        sealing.conninfo,
         f"SELECT superseded_by FROM hitherto.memories WHERE memory_id = '{old.memory_id}'",
     ) == [(UUID(new.memory_id),)]
-    assert history(tenant_conninfo, old.memory_id)[-1][:3] == ("contradicted", 4, "")
-    assert in_clear(tenant_conninfo, *secret) == {}
+    assert history(sealing.conninfo, old.memory_id)[-1][:3] == ("contradicted", 4, "")
+    assert in_clear(sealing.conninfo, *secret) == {}
 
 
 async def test_h3_the_relevant_sealed_memories_go_into_the_prompt(
@@ -140,29 +142,27 @@ async def test_h3_the_relevant_sealed_memories_go_into_the_prompt(
         assert len(seen) == 5
 
 
-async def test_h3_what_was_forgotten_stays_forgotten(
-    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
-) -> None:
-    model.script = replies({"sleep": [memory(ZOLPIDEM, type="personal")]})
+async def test_h3_what_was_forgotten_stays_forgotten(sealing: Services) -> None:
+    sealing.model.script = replies({"sleep": [memory(ZOLPIDEM, type="personal")]})
     saved = (await save(sealing, ZOLPIDEM, type=PERSONAL)).memory
     gone = await forget(sealing, saved.id, reason="because zolpidem shames her")
     assert (gone.status, gone.content) == (memory_pb2.MEMORY_STATUS_FORGOTTEN, ZOLPIDEM)
     result = await learn(sealing, talk(("assistant", "You said how you sleep")))
     assert result.memories_created == 0
-    assert [each.status for each in await held(tenant_conninfo, services_folder)] == ["forgotten"]
+    assert [each.status for each in await held(sealing)] == ["forgotten"]
     back = await restore(sealing, saved.id)
     assert (back.status, back.content) == (memory_pb2.MEMORY_STATUS_ACTIVE, ZOLPIDEM)
-    assert in_clear(tenant_conninfo, "zolpidem") == {}
-    assert [entry[:3] for entry in history(tenant_conninfo, saved.id)] == [
+    assert in_clear(sealing.conninfo, "zolpidem") == {}
+    assert [entry[:3] for entry in history(sealing.conninfo, saved.id)] == [
         ("created", 1, ""),
         ("forgotten", 2, ""),
         ("restored", 3, ""),
     ]
     versions = rows(
-        tenant_conninfo,
+        sealing.conninfo,
         f"SELECT content, sealed FROM memory_versions WHERE memory_id = '{saved.id}'",
     )
-    key = await key_of(tenant_conninfo, services_folder)
+    key = await key_of(sealing)
     assert [content for content, _ in versions] == ["", ""]
     places = MEMORY.place(saved.id)
     assert {key.open(sealed, places)["content"] for _, sealed in versions} == {ZOLPIDEM}
@@ -179,7 +179,7 @@ SLEEPING: dict[str, Answering] = {
 
 @pytest.mark.parametrize("forgotten", [False, True])
 async def test_row_10_what_comes_back_meets_what_was_said_meanwhile(
-    sealing: Services, model: ScriptedModel, tenant_conninfo: str, forgotten: bool
+    sealing: Services, forgotten: bool
 ) -> None:
     """It stays untold where somebody asked to forget what was said; else the two are one memory."""
 
@@ -187,7 +187,7 @@ async def test_row_10_what_comes_back_meets_what_was_said_meanwhile(
         known = [each for each in await memories(sealing) if each.content == ZOLPIDEM]
         return [{source.conversation_id for source in each.sources} for each in known]
 
-    model.script = replies(SLEEPING)
+    sealing.model.script = replies(SLEEPING)
     await learn(sealing, talk("I take pills", conversation="first"))
     await learn(sealing, talk("I stopped that", conversation="bad"))
     await learn(sealing, talk("I take the pills again", conversation="again"))
@@ -200,7 +200,7 @@ async def test_row_10_what_comes_back_meets_what_was_said_meanwhile(
         assert await sources() == []
         await restore(sealing, again.id)
     assert await sources() == [{"first", "again"}]
-    assert in_clear(tenant_conninfo, "zolpidem") == {}
+    assert in_clear(sealing.conninfo, "zolpidem") == {}
 
 
 async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
@@ -211,7 +211,7 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
 ) -> None:
     model.script = replies({"pills": [memory(ZOLPIDEM, type="personal")]})
     folder, away = services_folder / "data" / "user-keys", services_folder / "away"
-    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+    async with start_services(model, **ENCRYPTING) as services:
         await choose(services, encrypt_sensitive=True)
         saved = (await save(services, "Ana was born in Hue", type=PERSONAL)).memory
         await checks(services)
@@ -246,17 +246,15 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
         away.rename(folder)
         job = await ended(services, job_id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert contents(await held(tenant_conninfo, services_folder)) == [
+    assert contents(await held(services)) == [
         "Ana was born in Hue",
         "Ana takes zolpidem",
     ]
     assert in_clear(tenant_conninfo, "zolpidem") == {}
 
 
-async def test_row_38_sealed_late_words_are_the_ones_that_ended(
-    sealing: Services, model: ScriptedModel, services_folder: Path, tenant_conninfo: str
-) -> None:
-    model.script = lambda r: quoting(
+async def test_row_38_sealed_late_words_are_the_ones_that_ended(sealing: Services) -> None:
+    sealing.model.script = lambda r: quoting(
         r,
         new_memories=[memory(r.messages[-1].content, type="personal")],
         contradicted_memories=[{"id": each.local_id, "by": 0} for each in r.memories],
@@ -264,12 +262,12 @@ async def test_row_38_sealed_late_words_are_the_ones_that_ended(
     for town, month in (("Oslo", 3), ("Bern", 6), ("Rome", 5)):
         at = datetime(2026, month, 1, tzinfo=UTC)
         await learn(sealing, talk(f"Ana lives in {town}", conversation=town, at=at))
-    said = contents(await held(tenant_conninfo, services_folder))
+    said = contents(await held(sealing))
     ends = "SELECT extract(month FROM valid_to)::int FROM hitherto.memories"
-    when = [month for (month,) in rows(tenant_conninfo, f"{ends} ORDER BY created_at")]
+    when = [month for (month,) in rows(sealing.conninfo, f"{ends} ORDER BY created_at")]
     assert dict(zip(said, when, strict=True)) == {
         "Ana lives in Oslo": 6,
         "Ana lives in Bern": None,
         "Ana lives in Rome": 6,
     }
-    assert in_clear(tenant_conninfo, "lives in") == {}
+    assert in_clear(sealing.conninfo, "lives in") == {}

@@ -7,7 +7,6 @@ in a posting, not as a vector.
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
 from tests.e2e.sessions import refusal_of
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import memory, merged
 from tests.tenants import Tenant
 from tests.waiting import eventually
@@ -90,39 +89,39 @@ def nothing_came_back(tenant_conninfo: str) -> None:
 
 @pytest.mark.parametrize("off_again", [False, True])
 async def test_h3_a_merge_indexes_no_words_that_were_sealed_during_its_call(
-    services: Services, model: ScriptedModel, tenant_conninfo: str, off_again: bool
+    services: Services, off_again: bool
 ) -> None:
     held = Held()
-    model.script = held.answer
+    services.model.script = held.answer
     (job_id,) = await submit(services, talk(*(f"{said} | {HEARD}" for said in STYLES)))
     assert (await ended(services, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     held.holding = True
     begun = await ask(services, "Consolidate", tag=STYLE)
     await asyncio.wait_for(held.asked.wait(), 180)
-    await turn_on(services, tenant_conninfo, off_again=off_again)
+    await turn_on(services, services.conninfo, off_again=off_again)
     held.go_on.set()
     job = await ended(services, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert await contents(services) == [ONE_STYLE]
-    nothing_came_back(tenant_conninfo)
+    nothing_came_back(services.conninfo)
 
 
 async def test_h3_a_job_begins_anew_where_what_it_read_was_sealed_meanwhile(
-    services: Services, model: ScriptedModel, tenant_conninfo: str
+    services: Services,
 ) -> None:
     held = Held()
     held.holding = True
-    model.script = held.answer
+    services.model.script = held.answer
     (job_id,) = await submit(services, talk(f"{STYLES[0]} | {HEARD}"))
     await asyncio.wait_for(held.asked.wait(), 180)
-    await turn_on(services, tenant_conninfo, off_again=True)
+    await turn_on(services, services.conninfo, off_again=True)
     held.go_on.set()
     job = await ended(services, job_id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     # What was spent on the first call is not lost from the bill.
-    assert len(model.chat_requests) == 2
+    assert len(services.model.chat_requests) == 2
     assert await contents(services) == [STYLES[0]]
-    nothing_came_back(tenant_conninfo)
+    nothing_came_back(services.conninfo)
 
 
 async def test_h3_an_export_opens_what_was_sealed_while_it_began(
@@ -148,7 +147,7 @@ async def test_h3_an_export_opens_what_was_sealed_while_it_began(
 
 
 async def test_h3_a_key_that_is_made_during_an_erase_does_not_stay(
-    services: Services, services_folder: Path, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+    services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key-management service that is slow lets a whole erase pass before the key is there."""
     making = UserKeys.make
@@ -161,8 +160,8 @@ async def test_h3_a_key_that_is_made_during_an_erase_does_not_stay(
     monkeypatch.setattr(UserKeys, "make", make_late)
     refusal = await refusal_of(choose(services, encrypt_sensitive=True))
     assert refusal.reason == "USER_ERASED"
-    assert key_files(services_folder, tenant.tenant_id) == []
+    assert key_files(services.folder, tenant.tenant_id) == []
     monkeypatch.setattr(UserKeys, "make", making)
     assert await reinstate(services)
     await choose(services, encrypt_sensitive=True)
-    assert len(key_files(services_folder, tenant.tenant_id)) == 1
+    assert len(key_files(services.folder, tenant.tenant_id)) == 1

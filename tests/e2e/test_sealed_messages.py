@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import grpc
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
 from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.indexed import check_words
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import ask
@@ -58,9 +57,9 @@ SERVICE_SETTINGS = {**ENCRYPTING, "job_max_retries": 0}
 
 
 @pytest.fixture
-async def encrypting(modelled: Services, model: ScriptedModel) -> Services:
+async def encrypting(modelled: Services) -> Services:
     """Services with a key, and Ana, who encrypts."""
-    model.script = script
+    modelled.model.script = script
     await choose(modelled, encrypt_sensitive=True)
     return modelled
 
@@ -79,21 +78,19 @@ async def tell(services: Services, request: pb.SubmitTranscriptsRequest) -> job_
     return job
 
 
-async def test_h3_messages_are_stored_sealed_and_read_by_all_that_may(
-    encrypting: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
-) -> None:
+async def test_h3_messages_are_stored_sealed_and_read_by_all_that_may(encrypting: Services) -> None:
     job = await tell(encrypting, secret_talk())
-    held = rows(tenant_conninfo, _MESSAGES)
+    held = rows(encrypting.conninfo, _MESSAGES)
     assert [row[1:] for row in held] == [("", "", "[]", "{}", True, None)] * 5
-    assert rows(tenant_conninfo, _INDEXED) == []
-    assert rows(tenant_conninfo, "SELECT 1 FROM passage_statistics WHERE texts > 0") == []
+    assert rows(encrypting.conninfo, _INDEXED) == []
+    assert rows(encrypting.conninfo, "SELECT 1 FROM passage_statistics WHERE texts > 0") == []
     # The model was shown what was said, and the memory rests on it.
-    (prompt,) = [request for request in model.chat_requests if not request.consolidation]
+    (prompt,) = [request for request in encrypting.model.chat_requests if not request.consolidation]
     assert [m.content for m in prompt.messages] == [*SAID, HEARD]
     (learnt,) = await memories(encrypting)
     assert [each.message_id for each in learnt.sources] == ["c1-1"]
-    key = await key_of(tenant_conninfo, services_folder)
-    (sealed,) = rows(tenant_conninfo, "SELECT sealed FROM messages WHERE message_id = 'c1-1'")
+    key = await key_of(encrypting)
+    (sealed,) = rows(encrypting.conninfo, "SELECT sealed FROM messages WHERE message_id = 'c1-1'")
     assert key.open(sealed[0], MESSAGE.place("c1", "c1-1")) == {
         "content": SAID[0],
         "name": "Bí Mật",
@@ -118,7 +115,7 @@ async def test_h3_messages_are_stored_sealed_and_read_by_all_that_may(
         refusal = await refusal_of(encrypting.extraction.SubmitTranscripts(other))
         assert refusal.reason == "MESSAGE_ID_REUSED"
         assert not any(word in refusal.message for word in SAID)
-    assert len(rows(tenant_conninfo, _MESSAGES)) == 5
+    assert len(rows(encrypting.conninfo, _MESSAGES)) == 5
     await choose(encrypting, encrypt_sensitive=True)
 
     # Feedback finds what a sealed answer used.
@@ -129,11 +126,11 @@ async def test_h3_messages_are_stored_sealed_and_read_by_all_that_may(
         encrypting, "RecordFeedback", conversation_id="c2", message_id="c2-2", rating=5
     )
     assert list(moved.memory_ids) == [learnt.id]
-    assert holding(dump(tenant_conninfo), WORDS) == {}
+    assert holding(dump(encrypting.conninfo), WORDS) == {}
 
 
 async def test_h3_appended_streamed_and_in_one_batch_each_user_is_stored_as_they_chose(
-    encrypting: Services, tenant_conninfo: str
+    encrypting: Services,
 ) -> None:
     await ask(encrypting, "AppendMessages", conversation_id="c1", messages=talk(*SAID).messages)
     both = [talk(HEARD, conversation="c2"), talk("in clear", user="bo", conversation="b")]
@@ -148,32 +145,30 @@ async def test_h3_appended_streamed_and_in_one_batch_each_user_is_stored_as_they
     for job_id in [*reply.job_ids, *await submit(encrypting, *batch)]:
         assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     counts = rows(
-        tenant_conninfo,
+        encrypting.conninfo,
         "SELECT user_id, sealed IS NOT NULL, count(*) FROM messages GROUP BY 1, 2 ORDER BY 1",
     )
     assert counts == [("ana", True, 6), ("bo", False, 2)]
-    assert holding(dump(tenant_conninfo), [*SAID, HEARD]) == {}
+    assert holding(dump(encrypting.conninfo), [*SAID, HEARD]) == {}
 
 
 class TestSummaries:
     async def test_h3_a_summary_is_sealed_and_merged_with_what_comes_later(
-        self,
-        encrypting: Services,
-        model: ScriptedModel,
-        tenant_conninfo: str,
-        services_folder: Path,
+        self, encrypting: Services
     ) -> None:
         await tell(encrypting, secret_talk())
         await tell(encrypting, secret_talk("c1", LATER))
-        shown = [request for request in model.chat_requests if not request.consolidation][-1]
+        shown = [
+            request for request in encrypting.model.chat_requests if not request.consolidation
+        ][-1]
         assert "会話の題" in "\n".join(str(each) for each in shown.body["messages"])
         ((sealed, *clear),) = rows(
-            tenant_conninfo,
+            encrypting.conninfo,
             "SELECT sealed, title, summary, key_topics, technical_topics, followup_suggestions,"
             " lexical_no, embedding_state, covers_to FROM conversation_summaries",
         )
         assert clear == ["", "", [], [], [], None, "none", 6]
-        key = await key_of(tenant_conninfo, services_folder)
+        key = await key_of(encrypting)
         assert key.open(sealed, SUMMARY.place("c1")) == {
             "title": "zztitle 会話の題",
             "summary": f"zzsummary then {LATER}",
@@ -181,63 +176,55 @@ class TestSummaries:
             "technical_topics": ["zztechnical"],
             "followup_suggestions": ["zzfollow"],
         }
-        assert rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == []
-        assert holding(dump(tenant_conninfo), WORDS) == {}
+        assert rows(encrypting.conninfo, "SELECT 1 FROM summary_embeddings") == []
+        assert holding(dump(encrypting.conninfo), WORDS) == {}
         # With encryption off, what is said is in clear and indexed; what quotes the rest is not.
         await choose(encrypting, encrypt_sensitive=False)
         await tell(encrypting, secret_talk("c1", LATER, "said in clear"))
-        assert holding(dump(tenant_conninfo), WORDS) == {}
-        clear = rows(tenant_conninfo, "SELECT content FROM messages WHERE sealed IS NULL")
+        assert holding(dump(encrypting.conninfo), WORDS) == {}
+        clear = rows(encrypting.conninfo, "SELECT content FROM messages WHERE sealed IS NULL")
         assert clear == [("said in clear",)]
-        check_words(tenant_conninfo)
+        check_words(encrypting.conninfo)
 
     async def test_h3_a_title_nobody_gave_comes_from_a_sealed_message(
-        self,
-        encrypting: Services,
-        model: ScriptedModel,
-        tenant_conninfo: str,
-        services_folder: Path,
+        self, encrypting: Services
     ) -> None:
-        model.script = lambda _: ChatAnswer.of(new_memories=[])
+        encrypting.model.script = lambda _: ChatAnswer.of(new_memories=[])
         await learn(encrypting, talk(SAID[1], HEARD))
-        ((sealed,),) = rows(tenant_conninfo, "SELECT sealed FROM conversation_summaries")
-        assert (await key_of(tenant_conninfo, services_folder)).open(sealed, SUMMARY.place("c1"))[
-            "title"
-        ] == SAID[1]
+        ((sealed,),) = rows(encrypting.conninfo, "SELECT sealed FROM conversation_summaries")
+        assert (await key_of(encrypting)).open(sealed, SUMMARY.place("c1"))["title"] == SAID[1]
 
     async def test_h3_a_summary_from_before_is_sealed_with_the_next_words(
-        self, start_services: StartServices, model: ScriptedModel, tenant_conninfo: str
+        self, start_services: StartServices, model: ScriptedModel
     ) -> None:
         model.script = script
-        async with start_services(**model_settings(model), **ENCRYPTING) as services:
+        async with start_services(model, **ENCRYPTING) as services:
             await tell(services, secret_talk())
-            assert set(holding(dump(tenant_conninfo), SUMMED)) == set(SUMMED)
+            assert set(holding(dump(services.conninfo), SUMMED)) == set(SUMMED)
             await choose(services, encrypt_sensitive=True)
             await tell(services, secret_talk("c1", LATER))
             # What the source said of it before is left to the sweep.
-            left = holding(dump(tenant_conninfo), [*SUMMED, LATER])
+            left = holding(dump(services.conninfo), [*SUMMED, LATER])
             assert {place for places in left.values() for place in places} <= {
                 ("statements", "said")
             }
-            await eventually(lambda: holding(dump(tenant_conninfo), [*SUMMED, LATER]) == {})
+            await eventually(lambda: holding(dump(services.conninfo), [*SUMMED, LATER]) == {})
             await eventually(
-                lambda: rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == []
+                lambda: rows(services.conninfo, "SELECT 1 FROM summary_embeddings") == []
             )
 
 
-async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(
-    encrypting: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
-) -> None:
-    model.always(RawReply.saying(f"not json: {SAID[0]}"))
+async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(encrypting: Services) -> None:
+    encrypting.model.always(RawReply.saying(f"not json: {SAID[0]}"))
     (job_id,) = await submit(encrypting, talk("hm"))
     assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_DEAD
-    (row,) = rows(tenant_conninfo, "SELECT job_id, claim_no, sealed FROM unusable_replies")
-    key = await key_of(tenant_conninfo, services_folder)
-    assert SAID[0] in reply_in(row, key, services_folder)
+    (row,) = rows(encrypting.conninfo, "SELECT job_id, claim_no, sealed FROM unusable_replies")
+    key = await key_of(encrypting)
+    assert SAID[0] in reply_in(row, key, encrypting.folder)
 
 
 async def test_h3_without_the_key_transcripts_are_refused_and_nothing_is_stored(
-    start_services: StartServices, tenant_conninfo: str
+    start_services: StartServices,
 ) -> None:
     async def stream() -> AsyncIterator[pb.StreamTranscriptsRequest]:
         yield pb.StreamTranscriptsRequest(transcript=secret_talk().transcripts[0])
@@ -255,4 +242,4 @@ async def test_h3_without_the_key_transcripts_are_refused_and_nothing_is_stored(
             assert [error.reason for error in reply.errors] == ["ENCRYPTION_NOT_CONFIGURED"]
             assert (reply.accepted_count, reply.rejected_count) == (1, 1)
     for table in ("messages", "conversations"):
-        assert rows(tenant_conninfo, f"SELECT 1 FROM {table} WHERE user_id = 'ana'") == []
+        assert rows(services.conninfo, f"SELECT 1 FROM {table} WHERE user_id = 'ana'") == []

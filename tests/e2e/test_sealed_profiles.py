@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import grpc
 import pytest
 from google.protobuf.struct_pb2 import Struct
@@ -45,7 +43,7 @@ def encrypting(modelled: Services) -> Services:
 
 class TestByHand:
     async def test_h3_what_is_written_is_sealed_and_told_as_before(
-        self, encrypting: Services, tenant_conninfo: str, services_folder: Path
+        self, encrypting: Services
     ) -> None:
         await choose(encrypting, encrypt_sensitive=True)
         made = await change_profile(
@@ -53,7 +51,7 @@ class TestByHand:
         )
         assert (made.summary, made.department, made.version) == ("Grows bonsai.", "sales", 1)
         # A key of free JSON is the user's word as much as its value: fields are named, no more.
-        ((_, _, fields),) = rows(tenant_conninfo, _HISTORY)
+        ((_, _, fields),) = rows(encrypting.conninfo, _HISTORY)
         assert set(fields.split(", ")) == {"summary", "department", "facts"}
         # The same call again is answered alike.
         request = pb.UpdateProfileRequest(user_id="ana", idempotency_key="k")
@@ -63,30 +61,30 @@ class TestByHand:
         assert (await encrypting.memory.UpdateProfile(request)).profile == changed
         assert (changed.summary, list(changed.current_projects)) == ("Grows bonsai.", ["a garden"])
         assert plain(changed.facts) == HEALTH
-        assert emptied(tenant_conninfo)
+        assert emptied(encrypting.conninfo)
         # The walls stand on what stays clear.
-        assert rows(tenant_conninfo, "SELECT department FROM profiles") == [("sales",)]
-        key = await key_of(tenant_conninfo, services_folder)
+        assert rows(encrypting.conninfo, "SELECT department FROM profiles") == [("sales",)]
+        key = await key_of(encrypting)
         (first, second) = rows(
-            tenant_conninfo, "SELECT sealed FROM profile_versions ORDER BY version"
+            encrypting.conninfo, "SELECT sealed FROM profile_versions ORDER BY version"
         )
         assert key.open(first[0], PROFILE.place(1))["current_projects"] == []
         assert key.open(second[0], PROFILE.place(2))["current_projects"] == ["a garden"]
         # Cleared, it is sealed too.
         assert (await clear(encrypting, profile=True))["profiles"] == 1
         assert (await change_profile(encrypting, summary="Grows bonsai.")).facts == Struct()
-        assert emptied(tenant_conninfo)
+        assert emptied(encrypting.conninfo)
         # Turned off, it stays so until the next change, and is read all the same.
         await choose(encrypting, encrypt_sensitive=False)
-        assert emptied(tenant_conninfo)
+        assert emptied(encrypting.conninfo)
         changed = await change_profile(encrypting, current_projects=["a garden"])
         assert changed.summary == "Grows bonsai."
-        assert rows(tenant_conninfo, "SELECT summary, sealed FROM profiles") == [
+        assert rows(encrypting.conninfo, "SELECT summary, sealed FROM profiles") == [
             ("Grows bonsai.", None)
         ]
 
     async def test_h3_without_the_key_nothing_is_written_in_clear(
-        self, start_services: StartServices, tenant_conninfo: str, services_folder: Path
+        self, start_services: StartServices
     ) -> None:
         async with start_services(**ENCRYPTING) as services:
             await choose(services, encrypt_sensitive=True)
@@ -97,21 +95,21 @@ class TestByHand:
             assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
             # Others write as ever.
             assert (await change_profile(services, user="bo", summary="Bo.")).version == 1
-        for file in key_files(services_folder):
+        for file in key_files(services.folder):
             file.unlink()
         async with start_services(**ENCRYPTING) as services:
             refusal = await refusal_of(change_profile(services, summary="Grows roses."))
             assert "HITHERTO_USER_KEYS_DIR" in refusal.message
         assert rows(
-            tenant_conninfo,
+            services.conninfo,
             "SELECT version FROM profile_versions WHERE user_id = 'ana'",
         ) == [(1,)]
 
 
 class TestLearnt:
     @pytest.fixture
-    async def taught(self, encrypting: Services, model: ScriptedModel) -> Services:
-        model.script = replies(
+    async def taught(self, encrypting: Services) -> Services:
+        encrypting.model.script = replies(
             {
                 "good words": {
                     "profile": {"facts": {"personal": {"location": "Lisbon"}}},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -73,9 +72,8 @@ SERVICE_SETTINGS = ENCRYPTING
 
 
 @pytest.fixture
-async def key(services: Services, tenant_conninfo: str, services_folder: Path) -> UserKey:
-    del services
-    return await keys_of(services_folder).make(tenant_of(tenant_conninfo), "ana")
+async def key(services: Services) -> UserKey:
+    return await keys_of(services.folder).make(tenant_of(services.conninfo), "ana")
 
 
 @pytest.fixture
@@ -217,12 +215,10 @@ def adds_up(found: retrieval_service_pb2.SearchMemoriesResponse) -> None:
         assert sum(result.breakdown.values()) == pytest.approx(result.score, abs=1e-6)
 
 
-async def test_h3_what_was_said_and_what_it_came_to(
-    services: Services, key: UserKey, tenant_conninfo: str
-) -> None:
+async def test_h3_what_was_said_and_what_it_came_to(services: Services, key: UserKey) -> None:
     """Nothing clear is held of this user: the indexes are empty."""
     turns = [Turn("Tôi bị đau đầu", name="Ana"), Turn("Kể thêm đi 🦊", role="assistant")]
-    hide_turns(tenant_conninfo, key, "c1", turns, summary="migraine")
+    hide_turns(services.conninfo, key, "c1", turns, summary="migraine")
     scopes = [search_pb2.SEARCH_SCOPE_MESSAGES, search_pb2.SEARCH_SCOPE_SUMMARIES]
     said = await search(services, "đau đầu", scopes=scopes[:1], explain=True)
     assert [r.message.content for r in said.results] == ["Tôi bị đau đầu"]
@@ -239,7 +235,7 @@ async def test_h3_what_was_said_and_what_it_came_to(
     whole = await ask(services, "GetConversation", conversation_id="c1")
     assert [m.content for m in whole.messages] == words
     assert whole.summary.title == "About migraine"
-    await summarise(tenant_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
+    await summarise(services.conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
     page = await ask(services, "ListConversations")
     assert [c.summary for c in page.conversations] == ["migraine", "clear"]
     recent = await ask(services, "GetRecentConversations", include_messages=True)
@@ -250,20 +246,20 @@ async def test_h3_what_was_said_and_what_it_came_to(
 
 class TestContext:
     async def test_h3_every_section(
-        self, services: Services, key: UserKey, ids: dict[str, str], tenant_conninfo: str
+        self, services: Services, key: UserKey, ids: dict[str, str]
     ) -> None:
         found = await context(services)
         assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
         assert (leg(found).state, leg(found).candidates) == (search_pb2.LEG_STATE_RAN, len(CURRENT))
         named = [{"id": ids[SEALED[2].content], "relevance": 0.75}]
         hide_turns(
-            tenant_conninfo,
+            services.conninfo,
             key,
             "c1",
             [Turn("What do I take?"), Turn("Lithium.", role="assistant", context_items=named)],
             summary="migraine",
         )
-        hide_profile(tenant_conninfo, key, {"summary": "A patient", "facts": {"ward": "Nord"}})
+        hide_profile(services.conninfo, key, {"summary": "A patient", "facts": {"ward": "Nord"}})
         found = await context(services, "lithium", conversation_id="c1", max_tokens=4000)
         assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
         assert found.relevant[0].memory.content == SEALED[0].content
@@ -280,14 +276,12 @@ class TestContext:
         assert leg(found).state == search_pb2.LEG_STATE_RAN
         assert not found.degraded
 
-    async def test_who_has_nothing_sealed_is_not_degraded(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_who_has_nothing_sealed_is_not_degraded(self, services: Services) -> None:
         """Who never decided hears of no such leg; who turned it on or off once needs no key."""
-        await remember(tenant_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
+        await remember(services.conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
         for decided in (False, True):
             if decided:
-                write(tenant_conninfo, "UPDATE users SET encrypt_sensitive = false")
+                write(services.conninfo, "UPDATE users SET encrypt_sensitive = false")
             for found in (await search(services, "Porto"), await context(services, "Porto")):
                 assert CLEAR[0].content in contents(found)
                 assert decided or "sealed" not in {leg.name for leg in found.legs}
@@ -296,15 +290,13 @@ class TestContext:
 
 
 class TestOtherTimes:
-    async def test_h3_of_history_and_other_times(
-        self, services: Services, key: UserKey, tenant_conninfo: str
-    ) -> None:
+    async def test_h3_of_history_and_other_times(self, services: Services, key: UserKey) -> None:
         """C5, D9: what a sealed memory said is told by its sealed versions."""
         first = Fact("Ana takes lithium", type="personal", created_at=NOW - 9 * DAY)
-        (memory_id,) = await hide(tenant_conninfo, key, [first], embedder=OfflineEmbedder())
+        (memory_id,) = await hide(services.conninfo, key, [first], embedder=OfflineEmbedder())
         later = {**words_of(first), "content": "Ana takes valproate"}
-        change_words(tenant_conninfo, key, memory_id, later, at=NOW - 5 * DAY)
-        hide_profile(tenant_conninfo, key, {"summary": "well"}, {"summary": "ill"})
+        change_words(services.conninfo, key, memory_id, later, at=NOW - 5 * DAY)
+        hide_profile(services.conninfo, key, {"summary": "well"}, {"summary": "ill"})
         then = stamp(NOW - 7 * DAY)
         past = await search(services, "lithium", known_at=then, explain=True)
         assert contents(past) == ["Ana takes lithium"]
@@ -336,14 +328,12 @@ class TestWithoutTheKey:
         start_services: StartServices,
         key: UserKey,
         ids: dict[str, str],
-        tenant_conninfo: str,
         wrong: bool,
     ) -> None:
         """Skipped where there is no key at all; degraded where there is one that does not open."""
-        del services
-        hide_turns(tenant_conninfo, key, "c1", [Turn("Hallo")], summary="migraine")
-        await summarise(tenant_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
-        hide_profile(tenant_conninfo, key, {"summary": "A patient"})
+        hide_turns(services.conninfo, key, "c1", [Turn("Hallo")], summary="migraine")
+        await summarise(services.conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
+        hide_profile(services.conninfo, key, {"summary": "A patient"})
         settings: dict[str, Any] = {"encryption_key": "0b" * 32} if wrong else {}
         state = search_pb2.LEG_STATE_FAILED if wrong else search_pb2.LEG_STATE_SKIPPED
         clear = {fact.content for fact in CLEAR}
@@ -378,17 +368,17 @@ class TestWithoutTheKey:
                 assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
 
     async def test_h3_a_list_of_profiles_fails_while_a_key_cannot_be_read(
-        self, services: Services, key: UserKey, tenant_conninfo: str, services_folder: Path
+        self, services: Services, key: UserKey
     ) -> None:
         """It would lack people whom its total counts, and who are there again a moment later."""
-        others = await keys_of(services_folder).make(key.tenant_id, "bo")
-        files = set(key_files(services_folder))
-        third = await keys_of(services_folder).make(key.tenant_id, "chi")
+        others = await keys_of(services.folder).make(key.tenant_id, "bo")
+        files = set(key_files(services.folder))
+        third = await keys_of(services.folder).make(key.tenant_id, "chi")
         for each in (key, others, third):
-            hide_profile(tenant_conninfo, each, {"summary": f"of {each.user_id}"})
+            hide_profile(services.conninfo, each, {"summary": f"of {each.user_id}"})
         listed = await ask(services, "ListProfiles")
         assert [each.summary for each in listed.profiles] == ["of ana", "of bo", "of chi"]
-        (file,) = set(key_files(services_folder)) - files
+        (file,) = set(key_files(services.folder)) - files
         file.unlink()
         file.symlink_to(file)  # which is opened by nobody, not even by root
         refusal = await refusal_of(ask(services, "ListProfiles"))
@@ -402,11 +392,10 @@ class TestBrokenSeals:
         services: Services,
         key: UserKey,
         ids: dict[str, str],
-        tenant_conninfo: str,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         write(
-            tenant_conninfo,
+            services.conninfo,
             "UPDATE memories SET sealed = set_byte(sealed, 20, 255 - get_byte(sealed, 20))"
             " WHERE memory_id = %s",
             ids[SEALED[0].content],
@@ -428,14 +417,14 @@ class TestBrokenSeals:
         assert refusal.reason == "SEAL_BROKEN"
 
     async def test_h3_an_earlier_version_does_not_stand_in_for_the_present_one(
-        self, services: Services, key: UserKey, tenant_conninfo: str
+        self, services: Services, key: UserKey
     ) -> None:
         """What was true of a profile is not put back by a copy in the database."""
         before, now = {"summary": "Lives in Porto."}, {"summary": "Lives in Huế."}
-        hide_profile(tenant_conninfo, key, before, now)
+        hide_profile(services.conninfo, key, before, now)
         assert (await ask(services, "GetProfile")).profile.summary == now["summary"]
         write(
-            tenant_conninfo,
+            services.conninfo,
             "UPDATE profiles SET sealed = (SELECT sealed FROM profile_versions WHERE version = 1)",
         )
         refusal = await refusal_of(ask(services, "GetProfile"))
@@ -443,12 +432,12 @@ class TestBrokenSeals:
         assert refusal.reason == "SEAL_BROKEN"
 
     async def test_h3_somebody_elses_words_do_not_open_here(
-        self, services: Services, key: UserKey, tenant_conninfo: str, services_folder: Path
+        self, services: Services, key: UserKey
     ) -> None:
         """Not those of another user, another tenant or another row, whoever moved them."""
-        keys = keys_of(services_folder)
+        keys = keys_of(services.folder)
         facts = [Fact(f"a memory {n}", type="personal", created_at=NOW - n * DAY) for n in range(4)]
-        ids = await hide(tenant_conninfo, key, facts, embedder=OfflineEmbedder())
+        ids = await hide(services.conninfo, key, facts, embedder=OfflineEmbedder())
         stolen = words_of(Fact("stolen words"))
         bo, abroad = await keys.make(key.tenant_id, "bo"), await keys.make("other", "ana")
         for memory_id, sealed in (
@@ -457,7 +446,7 @@ class TestBrokenSeals:
             (ids[2], key.seal(stolen, MEMORY.place(uuid7()))),
         ):
             write(
-                tenant_conninfo,
+                services.conninfo,
                 "UPDATE memories SET sealed = %s WHERE memory_id = %s",
                 sealed,
                 memory_id,

@@ -21,7 +21,7 @@ from tests.e2e.methods import ask
 from tests.e2e.privacy import choose, clear
 from tests.e2e.sealing import ENCRYPTING, PERSONAL
 from tests.e2e.sessions import refusal_of
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 
 FIRST, SECOND, THIRD = "Ana takes zolpidem", "Ana takes valerian", "Ana drinks lime-blossom tea"
 
@@ -35,9 +35,9 @@ SERVICE_SETTINGS = ENCRYPTING
 
 
 @pytest.fixture
-async def sealing(modelled: Services, model: ScriptedModel) -> Services:
+async def sealing(modelled: Services) -> Services:
     """Services with keys and the scripted model, and Ana, who encrypts."""
-    model.script = summing_up
+    modelled.model.script = summing_up
     await choose(modelled, encrypt_sensitive=True)
     return modelled
 
@@ -82,15 +82,13 @@ def earlier(memory_id: str, version: int) -> str:
     )
 
 
-async def test_h3_words_of_another_version_do_not_open(
-    sealing: Services, tenant_conninfo: str
-) -> None:
+async def test_h3_words_of_another_version_do_not_open(sealing: Services) -> None:
     memory_id = (await save(sealing, FIRST, type=PERSONAL)).memory.id
     await update(sealing, memory_id, "content", content=SECOND)
     await update(sealing, memory_id, "content", content=THIRD)
     row = f"memory_id = '{memory_id}'"
     for version in (1, 2):
-        with changed(tenant_conninfo, "memories", row, sealed=earlier(memory_id, version)):
+        with changed(sealing.conninfo, "memories", row, sealed=earlier(memory_id, version)):
             assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
             refusal = await refusal_of(
                 update(sealing, memory_id, "detail", detail="nothing of that")
@@ -102,7 +100,7 @@ async def test_h3_words_of_another_version_do_not_open(
     # authenticated with its number.
     forged = f"overlay({earlier(memory_id, 1)} placing '\\x03'::bytea from 5)"
     for columns in ({"sealed": earlier(memory_id, 1), "text_version": "1"}, {"sealed": forged}):
-        with changed(tenant_conninfo, "memories", row, **columns):
+        with changed(sealing.conninfo, "memories", row, **columns):
             assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
     assert await read(sealing, memory_id) == THIRD
 
@@ -111,7 +109,7 @@ async def test_h3_words_of_another_version_do_not_open(
     present = f"(SELECT m.sealed FROM hitherto.memories AS m WHERE m.memory_id = '{memory_id}')"
     for version, value in ((1, earlier(memory_id, 2)), (2, earlier(memory_id, 1)), (2, present)):
         place = f"{row} AND version = {version}"
-        with changed(tenant_conninfo, "memory_versions", place, sealed=value):
+        with changed(sealing.conninfo, "memory_versions", place, sealed=value):
             shown = await told(sealing, memory_id)
             exported = (await export(sealing)).of("memory_versions")
         if (version, value) != (2, earlier(memory_id, 1)):
@@ -130,22 +128,22 @@ async def test_h3_words_of_another_version_do_not_open(
     await restore(sealing, memory_id)
     await update(sealing, memory_id, "content", content=FIRST)
     assert await read(sealing, memory_id) == FIRST
-    with changed(tenant_conninfo, "memories", row, sealed=earlier(memory_id, 4)):
+    with changed(sealing.conninfo, "memories", row, sealed=earlier(memory_id, 4)):
         assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
 
 
 async def test_h3_an_earlier_vector_does_not_answer_for_the_present_words(
-    sealing: Services, tenant_conninfo: str
+    sealing: Services,
 ) -> None:
     memory_id = (await save(sealing, FIRST, type=PERSONAL)).memory.id
-    ((old,),) = rows(tenant_conninfo, "SELECT sealed FROM hitherto.sealed_embeddings")
+    ((old,),) = rows(sealing.conninfo, "SELECT sealed FROM hitherto.sealed_embeddings")
     await update(sealing, memory_id, "content", content=THIRD)
     whole = await cosine(sealing, THIRD, memory_id)
     assert whole > 0.1
     value = f"'\\x{old.hex()}'::bytea"
-    with changed(tenant_conninfo, "sealed_embeddings", "true", sealed=value):
+    with changed(sealing.conninfo, "sealed_embeddings", "true", sealed=value):
         assert await cosine(sealing, FIRST, memory_id) == 0.0
-    with changed(tenant_conninfo, "sealed_embeddings", "true", sealed=value, text_version="1"):
+    with changed(sealing.conninfo, "sealed_embeddings", "true", sealed=value, text_version="1"):
         assert await cosine(sealing, FIRST, memory_id) == 0.0
     assert await cosine(sealing, THIRD, memory_id) == pytest.approx(whole)
 
@@ -157,11 +155,9 @@ async def cosine(services: Services, query: str, memory_id: str) -> float:
     return float(found.get(memory_id, 0.0))
 
 
-async def test_h3_neither_summaries_nor_messages_change_places(
-    sealing: Services, tenant_conninfo: str
-) -> None:
+async def test_h3_neither_summaries_nor_messages_change_places(sealing: Services) -> None:
     await learn(sealing, talk("zolpidem", conversation="c1"))
-    ((old,),) = rows(tenant_conninfo, "SELECT sealed FROM hitherto.conversation_summaries")
+    ((old,),) = rows(sealing.conninfo, "SELECT sealed FROM hitherto.conversation_summaries")
     await learn(sealing, talk("zolpidem", "valerian", conversation="c1"))
     kept = await ask(sealing, "GetConversation", conversation_id="c1")
     assert kept.summary.summary == "valerian"
@@ -171,7 +167,7 @@ async def test_h3_neither_summaries_nor_messages_change_places(
         ("conversation_summaries", "true", earlier_summary),
         ("messages", "message_id = 'c1-1'", other),
     ):
-        with changed(tenant_conninfo, table, where, sealed=value):
+        with changed(sealing.conninfo, table, where, sealed=value):
             refusal = await refusal_of(ask(sealing, "GetConversation", conversation_id="c1"))
             assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
             assert refusal.reason == "SEAL_BROKEN"

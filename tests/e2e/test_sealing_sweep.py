@@ -116,11 +116,7 @@ def settings(model: ScriptedModel) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 async def filled(
-    start_services: StartServices,
-    model: ScriptedModel,
-    settings: dict[str, Any],
-    superuser_conninfo: str,
-    tmp_path: Path,
+    start_services: StartServices, model: ScriptedModel, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     """A database in which Ana has everything in clear, and has turned encryption on."""
     async with start_services(**settings) as services:
@@ -129,15 +125,15 @@ async def filled(
         await learn(services, talk(*many, conversation="many"))
         await learn(services, talk("bo says zzbobo", user="bo", conversation="b"))
     # What an unusable reply says the installation can open, but no dump shows.
-    assert set(WORDS) - set(holding(dump(superuser_conninfo), WORDS)) == {*REPLIED, *ASKED}
+    assert set(WORDS) - set(holding(dump(services.conninfo), WORDS)) == {*REPLIED, *ASKED}
     # What UpdateUserSettings does, with no service that would begin to sweep.
     key = await keys_of(tmp_path).make("default", "ana")
     change(
-        superuser_conninfo,
+        services.conninfo,
         "UPDATE users SET key_id = %(key)s WHERE user_id = 'ana'",
         key=key.key_id,
     )
-    change(superuser_conninfo, _ON)
+    change(services.conninfo, _ON)
 
 
 def all_sealed(superuser_conninfo: str) -> None:

@@ -112,12 +112,10 @@ async def test_weights_and_min_score_per_request(services: Services, ana: None) 
     assert len((await search(services, "Porto", min_score=0.0)).results) == len(FACTS)
 
 
-async def test_an_empty_query_lists_by_importance_then_recency_of_use(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_an_empty_query_lists_by_importance_then_recency_of_use(services: Services) -> None:
     now = datetime.now(UTC)
     ids = await remember(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         [
             Fact("new", importance=0.5, created_at=now - timedelta(days=1)),
@@ -125,7 +123,7 @@ async def test_an_empty_query_lists_by_importance_then_recency_of_use(
             Fact("heavy", importance=0.9, created_at=now - timedelta(days=99)),
         ],
     )
-    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(services.conninfo) as connection:
         await connection.execute(
             "INSERT INTO memory_access"
             " VALUES (current_setting('hitherto.tenant_id'), 'ana', %s, 1, now())",
@@ -142,14 +140,12 @@ async def test_an_empty_query_lists_by_importance_then_recency_of_use(
     assert contents(await search(services, limit=1, types=[fact])) == ["heavy"]
 
 
-async def test_a_time_in_the_question_lifts_what_is_of_that_time(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_a_time_in_the_question_lifts_what_is_of_that_time(services: Services) -> None:
     trips = [
         Fact("Went hiking with Bo", valid_from=datetime(2023, month, 15, tzinfo=UTC))
         for month in (1, 5, 9)
     ]
-    ids = await remember(tenant_conninfo, "ana", trips, embedder=OfflineEmbedder())
+    ids = await remember(services.conninfo, "ana", trips, embedder=OfflineEmbedder())
     found = await search(services, "When did I go hiking in May 2023?", explain=True)
     assert found.results[0].memory.id == str(ids[1])
     assert found.results[0].breakdown["date"] == pytest.approx(0.4 / (2.25 * 1.5))

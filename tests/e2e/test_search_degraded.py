@@ -102,11 +102,9 @@ async def test_d10_every_scope_is_found_by_words_when_the_model_fails(
                 assert "semantic" not in result.matched_legs
 
 
-async def test_d10_without_the_model_and_after_it_has_healed(
-    ana: None, modelled: Services, model: ScriptedModel
-) -> None:
-    await a_question_that_needs_no_vector_is_not_embedded(modelled, model)
-    await other_rankings_and_contexts_degrade_too_and_heal(modelled, model)
+async def test_d10_without_the_model_and_after_it_has_healed(ana: None, modelled: Services) -> None:
+    await a_question_that_needs_no_vector_is_not_embedded(modelled, modelled.model)
+    await other_rankings_and_contexts_degrade_too_and_heal(modelled, modelled.model)
 
 
 async def other_rankings_and_contexts_degrade_too_and_heal(
@@ -164,29 +162,27 @@ async def test_d10_a_question_is_embedded_once_however_it_is_asked(
         ]
 
 
-async def test_d8_what_has_no_weight_is_not_looked_for(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_d8_what_has_no_weight_is_not_looked_for(modelled: Services) -> None:
     """The model is not asked for what no vector counts in, nor the index where no word does."""
     asked = "When does the Tulip Society hold its auction? "
     said = "It was on the poster: auction at noon"
     ids = await fill(
-        tenant_conninfo,
+        modelled.conninfo,
         "bo",
         memories=[Fact("An auction begins at noon", entities=["Tulip Society"]), Fact("Bees")],
         conversations={"c1": [Turn("The auction begins at noon, she said")]},
         scripted=True,
     )
-    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(modelled.conninfo) as connection:
         await register_vector_async(connection)
         await connection.execute(
             "INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model,"
             " dimensions, embedding) VALUES (%s, 'bo', %s, %s, %s, %s)",
-            (tenant_of(tenant_conninfo), ids[0], *SCRIPTED, HalfVector(scripted_vector(said))),
+            (tenant_of(modelled.conninfo), ids[0], *SCRIPTED, HalfVector(scripted_vector(said))),
         )
     components = ("semantic", "source", "keyword", "entity")
     for number, kept in enumerate(components):
-        model.calls.clear()
+        modelled.model.calls.clear()
         found = await search(
             modelled,
             # Each question is another one, so that no vector is there already.
@@ -199,7 +195,7 @@ async def test_d8_what_has_no_weight_is_not_looked_for(
             explain=True,
         )
         compared = kept in ("semantic", "source")
-        assert model.calls["embeddings"] == compared, kept
+        assert modelled.model.calls["embeddings"] == compared, kept
         assert not found.degraded
         # All memories as ever, whichever leg was searched; other kinds need a leg that finds them.
         assert kinds(found).count("memory") == 2, kept
@@ -216,11 +212,11 @@ async def test_d8_what_has_no_weight_is_not_looked_for(
                 assert "no weight" in report.reason, (kept, name)
                 assert not any(name in result.matched_legs for result in found.results)
     # Messages have no source words: no vector counts there without the weight of `semantic`.
-    model.calls.clear()
+    modelled.model.calls.clear()
     only_source = {name: float(name == "source") for name in components}
     scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
     found = await search(modelled, asked + "!", user="bo", scopes=scopes, weights=only_source)
-    assert model.calls["embeddings"] == 0
+    assert modelled.model.calls["embeddings"] == 0
     assert leg(found, "semantic").state == search_pb2.LEG_STATE_SKIPPED
 
 

@@ -24,7 +24,7 @@ def crowd(count: int, **more: object) -> list[Fact]:
 
 @pytest.mark.parametrize("ranking", ["balanced", "weighted"])
 async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
-    services: Services, tenant_conninfo: str, ranking: str
+    services: Services, ranking: str
 ) -> None:
     """Q2: neither by vector, nor by words, nor by an entity, nor as the newest."""
     expired = [
@@ -36,7 +36,7 @@ async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
         Fact("She sings", entities=["Hoa"], valid_from=old),
     ]
     facts = [*crowd(120, valid_from=old), *expired, *there]
-    await remember(tenant_conninfo, "ana", facts, embedder=OfflineEmbedder())
+    await remember(services.conninfo, "ana", facts, embedder=OfflineEmbedder())
     found = await search(services, "rye bread recipe", ranking=ranking)
     assert contents(found)[0] == "Once somebody baked rye bread"
     assert len(found.results) == 10
@@ -45,10 +45,10 @@ async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
     assert sings.breakdown["entity"] > 0
 
 
-async def test_full_text_counts_among_many(services: Services, tenant_conninfo: str) -> None:
+async def test_full_text_counts_among_many(services: Services) -> None:
     """D4: `weighted` has its text ranks, however many memories there are."""
     facts = [*crowd(100), Fact("Hoa bakes rye bread")]
-    await remember(tenant_conninfo, "ana", facts, embedder=OfflineEmbedder())
+    await remember(services.conninfo, "ana", facts, embedder=OfflineEmbedder())
     found = await search(services, "rye bread", ranking="weighted", explain=True)
     assert contents(found)[0] == "Hoa bakes rye bread"
     assert found.results[0].breakdown["fulltext"] > 0

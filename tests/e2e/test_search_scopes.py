@@ -200,12 +200,10 @@ async def test_d5_d6_a_named_kind_of_content(services: Services, ana: None) -> N
     assert not found.degraded
 
 
-async def test_d7_an_alias_finds_what_mentions_the_entity(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_d7_an_alias_finds_what_mentions_the_entity(services: Services) -> None:
     facts = [Fact("They climbed at dawn", entities=["Roberto Díaz"]), Fact("They swam at noon")]
-    await fill(tenant_conninfo, "ana", memories=facts)
-    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
+    await fill(services.conninfo, "ana", memories=facts)
+    async with await psycopg.AsyncConnection.connect(services.conninfo) as connection:
         await connection.execute("UPDATE entities SET aliases = '{Beto,Bob}'")
     found = await search(services, "What does BETO like?", explain=True)
     assert found.results[0].memory.content == "They climbed at dawn"
@@ -218,7 +216,7 @@ async def test_d7_an_alias_finds_what_mentions_the_entity(
 
 
 async def test_d3_what_is_of_the_time_asked_about_comes_up_among_many_that_match_better(
-    services: Services, tenant_conninfo: str
+    services: Services,
 ) -> None:
     """More than any leg brings in match the words; the few of that day match them less."""
     day = datetime(2023, 5, 15, 12, tzinfo=UTC)
@@ -226,7 +224,7 @@ async def test_d3_what_is_of_the_time_asked_about_comes_up_among_many_that_match
     better = "The work meeting about the work plan went on and on"
     conversations = {f"c{n}": [Turn(better, said_at=moment)] for n, moment in enumerate(others)}
     await fill(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         conversations={**conversations, "day": [Turn("Our plan is dropped", said_at=day)]},
         summaries=[

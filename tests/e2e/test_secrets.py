@@ -16,7 +16,6 @@ from tests.e2e.privacy import choose, settings
 from tests.e2e.sealed_memories import in_clear
 from tests.e2e.sealing import ENCRYPTING, change_profile
 from tests.e2e.sessions import refusal_of, stub
-from tests.scripted_model import ScriptedModel
 from tests.unit.secret_samples import SECRETS
 
 _OFF = privacy_pb2.SECRET_HANDLING_OFF
@@ -44,10 +43,8 @@ async def said(services: Services, conversation: str) -> list[str]:
     return [message.content for message in found.messages]
 
 
-async def test_h7_no_secret_reaches_the_database_or_a_model(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = echo
+async def test_h7_no_secret_reaches_the_database_or_a_model(modelled: Services) -> None:
+    modelled.model.script = echo
     aws, card, hub, key = map(made, ("AWS access key", "card", "GitHub", "OpenAI"))
     password, npm, stripe, token = map(made, ("password", "npm", "Stripe", "web token"))
     talked = talk(f"I pay with {card} and log in with {aws}.", f"My password is {password}.")
@@ -72,9 +69,9 @@ async def test_h7_no_secret_reaches_the_database_or_a_model(
     await ask(modelled, "PreviewExtraction", transcript=transcript)
 
     secrets = [aws, card, hub, key, password, npm, stripe, token, "hush"]
-    assert in_clear(tenant_conninfo, *secrets) == {}
-    asked = [request.user for request in model.chat_requests]
-    asked += [text for request in model.embedding_requests for text in request.texts]
+    assert in_clear(modelled.conninfo, *secrets) == {}
+    asked = [request.user for request in modelled.model.chat_requests]
+    asked += [text for request in modelled.model.embedding_requests for text in request.texts]
     assert asked
     assert [secret for secret in secrets if any(secret in text for text in asked)] == []
 
@@ -116,17 +113,15 @@ async def test_h7_a_person_chooses_what_happens(services: Services) -> None:
     assert list(refusal.fields) == ["user_settings.redact_secrets"]
 
 
-async def test_h7_a_sealed_secret_is_only_exported(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = echo
+async def test_h7_a_sealed_secret_is_only_exported(modelled: Services) -> None:
+    modelled.model.script = echo
     await choose(modelled, redact_secrets=_SEAL, encrypt_sensitive=True)
     key = made("AWS access key")
     text = f"Log in with {key} please"
     await learn(modelled, talk(text))
     assert await said(modelled, "c1") == ["Log in with [redacted: AWS access key] please"]
-    assert in_clear(tenant_conninfo, key) == {}
-    assert not any(key in request.user for request in model.chat_requests)
+    assert in_clear(modelled.conninfo, key) == {}
+    assert not any(key in request.user for request in modelled.model.chat_requests)
     exported = await export(modelled)
     [row] = [row for table, row in exported.rows if table == "messages"]
     assert row["unredacted"] == text
@@ -136,4 +131,4 @@ async def test_h7_a_sealed_secret_is_only_exported(
     await bring(modelled, exported.text.encode())
     assert [row for table, row in (await export(modelled)).rows if table == "messages"] == [row]
     assert (await settings(modelled)).redact_secrets == _SEAL
-    assert in_clear(tenant_conninfo, key) == {}
+    assert in_clear(modelled.conninfo, key) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import update
 from tests.e2e.learning import learn, memories, replies, rows, talk
 from tests.e2e.methods import ask
@@ -38,21 +38,19 @@ async def shown_for(services: Services, model: ScriptedModel, *lines: str) -> li
     return [known.content for known in asked.memories]
 
 
-async def test_b6_an_old_relevant_memory_among_five_hundred_is_shown(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_b6_an_old_relevant_memory_among_five_hundred_is_shown(modelled: Services) -> None:
     old = [memory(OLD, importance=0.1)]
     newer = [many(n, n + 167, importance=0.9) for n in (0, 167, 334)]
-    await fill(modelled, model, old, *newer)
+    await fill(modelled, modelled.model, old, *newer)
     assert len(await memories(modelled)) == 502
     filler = "We spoke about the city and its people for a long time. " * 30
     words = " ".join(f"word{n}" for n in range(600))
-    found = await shown_for(modelled, model, filler, words, "Can you help me mend nets?")
+    found = await shown_for(modelled, modelled.model, filler, words, "Can you help me mend nets?")
     # The best of each message comes first.
     assert OLD in found[:3]
     assert len(found) == 50
     # One embedding call a job, for what was said and learnt, none for the choice.
-    assert model.calls["embeddings"] == 5
+    assert modelled.model.calls["embeddings"] == 5
 
 
 async def test_b6_memories_of_a_person_or_tag_that_is_spoken_of_are_shown(
@@ -65,7 +63,7 @@ async def test_b6_memories_of_a_person_or_tag_that_is_spoken_of_are_shown(
     her = of("She is the godmother of the twins", entities=zoe)
     other = of("Her name is written 佐藤", entities=sato)
     tagged = of("Beans come from the roaster next door", tags=["coffee_brewing"])
-    async with start_services(**model_settings(model), prompt_memories=10) as services:
+    async with start_services(model, prompt_memories=10) as services:
         await fill(services, model, [her, other, tagged], many(0, 60, importance=0.9))
         for said, known in (
             ("I phoned zoe yesterday", her),
@@ -76,20 +74,18 @@ async def test_b6_memories_of_a_person_or_tag_that_is_spoken_of_are_shown(
         assert her["content"] not in await shown_for(services, model, "I phoned nobody")
 
 
-async def test_b6_the_memories_of_a_prompt_are_bounded_in_tokens(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_b6_the_memories_of_a_prompt_are_bounded_in_tokens(modelled: Services) -> None:
     long = [memory(f"第{n}章" + "長い話です" * 150) for n in range(40)]
-    await fill(modelled, model, long)
-    found = await shown_for(modelled, model, "長い話です")
+    await fill(modelled, modelled.model, long)
+    found = await shown_for(modelled, modelled.model, "長い話です")
     assert 0 < sum(len(content.encode()) for content in found) <= 3 * 4_000
 
 
 async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
     first, bright = (f"Ana rents a {kind}studio in the old town" for kind in ("", "bright "))
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "landlord": {
                 "new_memories": [memory(first, tags=["home"])],
@@ -110,17 +106,17 @@ async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
         found = await ask(modelled, "SearchMemories", query=words)
         assert found.results[0].memory.id == only.id, words
     # The statistics are those of the texts that are found, also after two versions in one reply.
-    assert rows(tenant_conninfo, "SELECT lexical_documents, lexical_terms FROM users") == rows(
-        tenant_conninfo, "SELECT count(*), sum(lexical_length) FROM memories"
+    assert rows(modelled.conninfo, "SELECT lexical_documents, lexical_terms FROM users") == rows(
+        modelled.conninfo, "SELECT count(*), sum(lexical_length) FROM memories"
     )
 
 
 async def test_d3_a_corrected_memory_keeps_the_words_of_its_newest_source(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
     """Its oldest source alone would fill the index."""
     known = "Ana rents a studio in the old town"
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "landlord": {
                 "updated_memories": [

@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hitherto.v1 import memory_pb2
-from tests.e2e.conftest import StartServices, model_settings
+from tests.e2e.conftest import StartServices
 from tests.e2e.importing import bring, kept, live, settled
 from tests.e2e.learning import ALL_STATUSES, memories
 from tests.e2e.leaving import erase, export, reinstate
@@ -90,7 +90,7 @@ async def test_defaults_of_sessions_change_nothing(
                     database, sql.Identifier(*setting.split(".")), sql.Literal(value)
                 )
             )
-    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+    async with start_services(model, **ENCRYPTING) as services:
         await live(services, model)
         found = await settled(services, patient)
         known = await memories(services, statuses=ALL_STATUSES)

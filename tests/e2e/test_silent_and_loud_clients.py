@@ -34,16 +34,16 @@ def apart(services: Services, *options: tuple[str, int]) -> grpc.aio.Channel:
 
 @pytest.mark.parametrize("request_", [SEARCH, CONTEXT], ids=["SearchMemories", "GetContext"])
 async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
-    services: Services, shared: Shared, tenant_conninfo: str, request_: Any
+    services: Services, shared: Shared, request_: Any
 ) -> None:
-    await remember(tenant_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+    await remember(services.conninfo, "ana", FACTS, embedder=OfflineEmbedder())
     # What other logins do is for a superuser to see.
     superuser = shared.superuser_conninfo
     search = isinstance(request_, pb.SearchMemoriesRequest)
     method: Any = services.retrieval.SearchMemories if search else services.retrieval.GetContext
     await method(request_)
     async with (
-        await psycopg.AsyncConnection.connect(tenant_conninfo) as blocker,
+        await psycopg.AsyncConnection.connect(services.conninfo) as blocker,
         await psycopg.AsyncConnection.connect(superuser, autocommit=True) as observer,
     ):
         await blocker.execute("LOCK TABLE users, memories IN ACCESS EXCLUSIVE MODE")

@@ -14,10 +14,10 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import checks, statement, stream
 from tests.e2e.learning import memories, rows
 from tests.e2e.methods import METHODS
-from tests.scripted_model import ScriptedModel, StatusFault
+from tests.scripted_model import StatusFault
 
 
-async def test_many_statements_are_saved_in_order(services: Services, tenant_conninfo: str) -> None:
+async def test_many_statements_are_saved_in_order(services: Services) -> None:
     """More than are read ahead, of several users; what is to hold later is not checked, so that
     this is about the stream alone."""
     count = 301
@@ -40,7 +40,7 @@ async def test_many_statements_are_saved_in_order(services: Services, tenant_con
     assert reply.consistency_token
     kept = {
         str(row[0]): int(row[1])
-        for row in rows(tenant_conninfo, "SELECT memory_id, metadata -> 'n' FROM memories")
+        for row in rows(services.conninfo, "SELECT memory_id, metadata -> 'n' FROM memories")
     }
     assert [kept[memory_id] for memory_id in reply.memory_ids] == list(range(count))
 
@@ -84,29 +84,27 @@ async def test_only_a_thousand_refusals_are_told(services: Services) -> None:
 
 
 async def test_texts_are_embedded_many_at_a_time_and_all_again_changes_nothing(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
     requests = [statement(f"Fact number {n} of the list") for n in range(100)]
     first = await stream(modelled, requests)
-    assert model.calls["embeddings"] <= 20
-    states = rows(tenant_conninfo, "SELECT DISTINCT embedding_state FROM memories")
+    assert modelled.model.calls["embeddings"] <= 20
+    states = rows(modelled.conninfo, "SELECT DISTINCT embedding_state FROM memories")
     assert states == [("stored",)]
     await checks(modelled)
     table = "SELECT memory_id, version, content, updated_at, importance FROM memories ORDER BY 1"
-    before = rows(tenant_conninfo, table)
+    before = rows(modelled.conninfo, table)
     again = await stream(modelled, requests)
     assert (again.saved_count, again.deduplicated_count) == (100, 100)
     assert list(again.memory_ids) == list(first.memory_ids)
-    assert rows(tenant_conninfo, table) == before
+    assert rows(modelled.conninfo, table) == before
     # Row 32: without an embedder all are saved.
-    model.always(StatusFault(503), endpoint="embeddings")
+    modelled.model.always(StatusFault(503), endpoint="embeddings")
     reply = await stream(modelled, [statement(f"Ana likes tea {n}") for n in range(10)])
     assert (reply.saved_count, reply.rejected_count) == (10, 0)
 
 
-async def test_a_stream_that_breaks_off_keeps_what_was_saved(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_a_stream_that_breaks_off_keeps_what_was_saved(services: Services) -> None:
     going = services.memory.StreamMemories()
     for n in range(4):
         await going.write(pb.StreamMemoriesRequest(item=statement(f"Fact number {n} of the list")))
@@ -120,7 +118,7 @@ async def test_a_stream_that_breaks_off_keeps_what_was_saved(
     assert [m.content for m in await memories(services)] == [
         f"Fact number {n} of the list" for n in range(4)
     ]
-    assert rows(tenant_conninfo, "SELECT count(*) FROM history") == [(4,)]
+    assert rows(services.conninfo, "SELECT count(*) FROM history") == [(4,)]
 
 
 async def test_row_44_an_item_that_is_no_message_ends_the_stream_after_the_others(

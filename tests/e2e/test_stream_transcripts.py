@@ -11,7 +11,6 @@ import pytest
 from hitherto.v1 import conversation_pb2, extraction_service_pb2, job_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, memories, rows, talk
-from tests.scripted_model import ScriptedModel
 
 Request = extraction_service_pb2.StreamTranscriptsRequest
 Response = extraction_service_pb2.StreamTranscriptsResponse
@@ -29,9 +28,7 @@ async def stream(services: Services, requests: Iterable[Request]) -> Response:
     return await services.extraction.StreamTranscripts(sent())
 
 
-async def test_b1_every_transcript_of_a_stream_is_learnt(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_b1_every_transcript_of_a_stream_is_learnt(modelled: Services) -> None:
     requests = [
         item(talk(f"canary:w{n}", user=f"user{n % 7}", conversation=f"c{n}")) for n in range(40)
     ]
@@ -45,9 +42,7 @@ async def test_b1_every_transcript_of_a_stream_is_learnt(
     assert sorted(found) == sorted(f"The user mentioned canary:w{n}." for n in range(40))
 
 
-async def test_b1_a_bad_transcript_is_refused_by_itself(
-    modelled: Services, tenant_conninfo: str
-) -> None:
+async def test_b1_a_bad_transcript_is_refused_by_itself(modelled: Services) -> None:
     good = [talk("hello", conversation=f"c{n}") for n in range(3)]
     reused = talk("something else", conversation="c0")
     bad = conversation_pb2.Transcript(user_id="", conversation_id="c9", time_zone="Mars/Olympus")
@@ -70,21 +65,19 @@ async def test_b1_a_bad_transcript_is_refused_by_itself(
     }  # fmt: skip
     assert [v.field for v in told[2].field_violations] == ["idempotency_key"]
     assert [v.field for v in told[4].field_violations] == ["transcript"]
-    assert rows(tenant_conninfo, "SELECT conversation_id FROM conversations ORDER BY 1") == [
+    assert rows(modelled.conninfo, "SELECT conversation_id FROM conversations ORDER BY 1") == [
         ("c0",), ("c2",),
     ]  # fmt: skip
 
 
-async def test_b4_a_stream_that_broke_off_is_sent_again_from_the_start(
-    modelled: Services, tenant_conninfo: str
-) -> None:
+async def test_b4_a_stream_that_broke_off_is_sent_again_from_the_start(modelled: Services) -> None:
     requests = [item(talk(f"canary:w{n}", conversation=f"c{n}")) for n in range(20)]
 
     async def broken() -> AsyncIterator[Request]:
         for request in requests[:8]:
             yield request
         # The state to wait for is in the database.
-        while rows(tenant_conninfo, "SELECT count(*) FROM conversations") != [(8,)]:  # noqa: ASYNC110
+        while rows(modelled.conninfo, "SELECT count(*) FROM conversations") != [(8,)]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         raise RuntimeError("the network is gone")
 
@@ -96,7 +89,7 @@ async def test_b4_a_stream_that_broke_off_is_sent_again_from_the_start(
     assert (reply.accepted_count, reply.rejected_count) == (20, 0)
     for job_id in reply.job_ids:
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    assert rows(tenant_conninfo, "SELECT count(*), count(DISTINCT content) FROM messages") == [
+    assert rows(modelled.conninfo, "SELECT count(*), count(DISTINCT content) FROM messages") == [
         (20, 20)
     ]
     assert len(await memories(modelled)) == 20

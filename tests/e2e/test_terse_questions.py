@@ -68,14 +68,12 @@ async def test_a_terse_or_foreign_question_finds_its_answer_first(services: Serv
         assert ALLERGY in told.prompt_block, query
 
 
-async def test_a_follow_up_is_told_what_the_conversation_is_about(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_a_follow_up_is_told_what_the_conversation_is_about(services: Services) -> None:
     """It names nothing; what the last answer rested on and the conversation itself do."""
     known = [Fact(text, valid_from=ago(9)) for text in (WHO, ALLERGY, SISTER)]
-    _, rested_on, _ = await fill(tenant_conninfo, "ana", memories=known)
+    _, rested_on, _ = await fill(services.conninfo, "ana", memories=known)
     await converse(
-        tenant_conninfo,
+        services.conninfo,
         "ana",
         {
             "now": [
@@ -90,7 +88,7 @@ async def test_a_follow_up_is_told_what_the_conversation_is_about(
         },
     )
     await sum_up(
-        tenant_conninfo, "ana", [Outline("now", "Choosing a snack", "Snacks", said_at=ago(0.01))]
+        services.conninfo, "ana", [Outline("now", "Choosing a snack", "Snacks", said_at=ago(0.01))]
     )
     for query in ("And why that one?", "Why?", "Und warum das?", "それはなぜ？"):
         told = await ask(services, "GetContext", query=query, conversation_id="now", max_tokens=300)

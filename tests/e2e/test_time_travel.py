@@ -54,16 +54,14 @@ def moving_house(model: ScriptedModel) -> None:
     )
 
 
-async def test_d9_lisbon_then_berlin(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    moving_house(model)
+async def test_d9_lisbon_then_berlin(modelled: Services) -> None:
+    moving_house(modelled.model)
     assert await at(modelled, as_of=MARCH) == await at(modelled, known_at=MARCH) == []
-    unknown = now_of(tenant_conninfo)
+    unknown = now_of(modelled.conninfo)
     await learn(modelled, talk("I live in Lisbon", at=MARCH))
-    between = now_of(tenant_conninfo)
+    between = now_of(modelled.conninfo)
     await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
-    after = now_of(tenant_conninfo)
+    after = now_of(modelled.conninfo)
     known: list[tuple[dict[str, datetime], list[str]]] = [
         ({}, [BERLIN]),
         # What was true: by event time.
@@ -97,9 +95,7 @@ async def test_d9_lisbon_then_berlin(
         assert {each.status for each in listed.memories} <= {CONTRADICTED}
 
 
-async def test_d9_an_update_holds_since_it_was_said(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_d9_an_update_holds_since_it_was_said(modelled: Services) -> None:
     """One of the same day corrects what was said, as a change by hand does: of every time."""
 
     def costs(euros: int):  # type: ignore[no-untyped-def]
@@ -107,7 +103,7 @@ async def test_d9_an_update_holds_since_it_was_said(
         return lambda r: {"updated_memories": [{"id": shown(r, "gym"), "content": content}]}
 
     first = memory("Ana pays 54 euros for the gym", valid_from="2026-02-01")
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "sorry, 45": costs(45),
             "up to 60": costs(60),
@@ -130,7 +126,7 @@ async def test_d9_an_update_holds_since_it_was_said(
         ]
     ):
         await learn(modelled, talk(words, conversation=f"c{number}", at=said_at))
-    between = now_of(tenant_conninfo)
+    between = now_of(modelled.conninfo)
     await learn(modelled, talk("the gym takes even 70 euros", conversation="c9", at=september))
 
     async def costs_at(query: str = "Ana", **moment: datetime) -> list[int]:
@@ -147,7 +143,7 @@ async def test_d9_an_update_holds_since_it_was_said(
     (then,) = (await ask(modelled, "SearchMemories", query="45", **tagged)).results
     assert "keyword" in then.matched_legs
 
-    ((known, *_),) = rows(tenant_conninfo, "SELECT memory_id FROM memories")
+    ((known, *_),) = rows(modelled.conninfo, "SELECT memory_id FROM memories")
     await update(modelled, str(known), "importance", importance=0.9)
     (listed,) = (await ask(modelled, "ListMemories", as_of=stamp(MAY - DAY))).memories
     (present,) = (await ask(modelled, "ListMemories")).memories
@@ -156,7 +152,7 @@ async def test_d9_an_update_holds_since_it_was_said(
     await ask(modelled, "RollbackSource", conversation_id="c9")
     assert await costs_at(as_of=MAY - DAY) == [45]
     assert await costs_at(as_of=september) == [60]
-    known_at = now_of(tenant_conninfo)
+    known_at = now_of(modelled.conninfo)
     await ask(modelled, "RollbackSource", conversation_id="c1")
     assert await costs_at(known_at=known_at, as_of=MAY - DAY) == [45]
     assert await costs_at(as_of=MAY - DAY) == [60]
@@ -164,12 +160,10 @@ async def test_d9_an_update_holds_since_it_was_said(
     assert await costs_at(as_of=MAY - DAY) == [61]
 
 
-async def test_d9_an_older_statement_that_is_learnt_later(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    moving_house(model)
+async def test_d9_an_older_statement_that_is_learnt_later(modelled: Services) -> None:
+    moving_house(modelled.model)
     await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
-    between = now_of(tenant_conninfo)
+    between = now_of(modelled.conninfo)
     await learn(modelled, talk("I live in Lisbon", at=MARCH))
     assert await contents_at(modelled) == [BERLIN]
     assert await contents_at(modelled, as_of=MARCH + DAY) == [LISBON]
@@ -179,14 +173,14 @@ async def test_d9_an_older_statement_that_is_learnt_later(
 
 
 async def test_identity_an_earlier_wording_is_shown_and_found_with_its_version(
-    modelled: Services, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
     saved = (await save(modelled, "Ana works at Acme", importance=0.3)).memory
-    first = now_of(tenant_conninfo)
+    first = now_of(modelled.conninfo)
     await update(
         modelled, saved.id, "content", "tags", content="Ana works at Globex", tags=["work"]
     )
-    second = now_of(tenant_conninfo)
+    second = now_of(modelled.conninfo)
     await update(modelled, saved.id, "importance", importance=0.9)
 
     (then,) = await at(modelled, "Where does Ana work?", known_at=first)
@@ -210,18 +204,16 @@ async def test_identity_an_earlier_wording_is_shown_and_found_with_its_version(
     assert "keyword" not in await legs("Acme", second)
 
 
-async def test_b13_an_achieved_goal_was_open_before(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_b13_an_achieved_goal_was_open_before(modelled: Services) -> None:
     goal = "Ana wants to run a marathon"
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "I ran": lambda r: {"achieved_goals": [{"id": shown(r, "wants"), "by": None}]},
             "I want": [memory(goal, type="goal", importance=0.8)],
         }
     )
     await learn(modelled, talk("I want to run a marathon", at=MARCH))
-    between = now_of(tenant_conninfo)
+    between = now_of(modelled.conninfo)
     await learn(modelled, talk("I ran the marathon", conversation="c2", at=MAY))
     for moment, status, importance in [
         ({"as_of": MAY - DAY}, ACTIVE, 0.8),
@@ -236,13 +228,11 @@ async def test_b13_an_achieved_goal_was_open_before(
     assert await contents_at(modelled, as_of=MARCH - DAY) == []
 
 
-async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(
-    modelled: Services, tenant_conninfo: str
-) -> None:
+async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(modelled: Services) -> None:
     saved = (await save(modelled, "Ana likes tea", valid_from=stamp(MARCH))).memory
-    known = now_of(tenant_conninfo)
+    known = now_of(modelled.conninfo)
     await forget(modelled, saved.id)
-    hidden = now_of(tenant_conninfo)
+    hidden = now_of(modelled.conninfo)
     for moment in ({"as_of": MAY}, {"known_at": known}, {"as_of": MAY, "known_at": known}):
         assert await contents_at(modelled, "tea", **moment) == [], moment
     listed = await ask(modelled, "ListMemories", known_at=stamp(known), statuses=ALL_STATUSES)
@@ -254,11 +244,9 @@ async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(
     assert await contents_at(modelled, "tea", known_at=hidden) == []
 
 
-async def test_d1_the_block_of_the_past_tells_only_the_past(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
+async def test_d1_the_block_of_the_past_tells_only_the_past(modelled: Services) -> None:
     """Profile, summaries, entities and preferences that came later are left out of `known_at`."""
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "to Berlin": lambda r: {
                 "new_memories": [memory(BERLIN, entities=[{"name": "Berlin", "type": "place"}])],
@@ -273,7 +261,7 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(
         }
     )
     await learn(modelled, talk("I live in Lisbon", at=MARCH))
-    between = now_of(tenant_conninfo)
+    between = now_of(modelled.conninfo)
     await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
 
     async def context(**moment: Timestamp | None) -> pb.GetContextResponse:
@@ -301,17 +289,17 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(
 
 
 async def test_d1_the_block_of_the_past_names_no_conversation_by_what_came_later(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+    modelled: Services,
 ) -> None:
     """A conversation goes on and gets another title, which tells nothing of its earlier words."""
 
     def outline(title: str) -> Callable[[object], dict[str, object]]:
         return lambda _: {"conversation_summary": {"title": title, "summary": f"{title}."}}
 
-    model.script = replies({"Fado": outline("Concerts"), "lawyer": outline("Divorce")})
+    modelled.model.script = replies({"Fado": outline("Concerts"), "lawyer": outline("Divorce")})
     first, later = "The Fado concert was in Alfama", "My lawyer called"
     await learn(modelled, talk(first, ("assistant", "How was it?"), at=MARCH))
-    between = now_of(tenant_conninfo)
+    between = now_of(modelled.conninfo)
 
     async def blocks(**moment: Timestamp | None) -> list[str]:
         asked = {"query": "Where was the Fado concert?", "min_relevance": 0, **moment}
@@ -334,12 +322,12 @@ async def test_d1_the_block_of_the_past_names_no_conversation_by_what_came_later
 
 
 async def test_d1_what_is_inferred_from_behaviour_is_of_the_time_that_is_read(
-    services: Services, tenant_conninfo: str
+    services: Services,
 ) -> None:
     """F5: as the values of a profile, a preference has no validity of its own."""
-    before = now_of(tenant_conninfo)
+    before = now_of(services.conninfo)
     await learn(services, talk("Any new mail?", at=MARCH))
-    after = now_of(tenant_conninfo)
+    after = now_of(services.conninfo)
 
     async def inferred(**moment: Timestamp | None) -> set[str]:
         request = pb.GetContextRequest(user_id="ana", **moment)  # type: ignore[arg-type]
@@ -376,13 +364,11 @@ async def test_d9_e1_every_version_of_the_profile_is_known_from_its_own_time_on(
     assert held.version == 0
 
 
-async def test_d9_an_excerpt_of_the_past_ends_there(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_d9_an_excerpt_of_the_past_ends_there(services: Services) -> None:
     """What was said or accepted later stands beside nothing that was known before."""
     first = "My name is Ana and I live in Hanoi with two cats."
     await learn(services, talk(first, at=MARCH))
-    between = now_of(tenant_conninfo)
+    between = now_of(services.conninfo)
     whole = talk(first, "I moved to Oslo with my cats.", at=MARCH)
     whole.messages[1].created_at.FromDatetime(MARCH + DAY)
     await learn(services, whole)
@@ -402,14 +388,12 @@ async def test_d9_an_excerpt_of_the_past_ends_there(
             assert not any("Oslo" in content for content in said)
 
 
-async def test_d9_what_came_later_takes_no_place_from_what_was_known(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_d9_what_came_later_takes_no_place_from_what_was_known(services: Services) -> None:
     """Q2 for documents and summaries: all that was known is found, however much came later."""
     early = [document(f"d{n}", f"budget plan notes for house {n}") for n in range(3)]
     later = [document(f"e{n}", f"budget plan {n}") for n in range(60)]
     await taken_in(services, *early)
-    between = now_of(tenant_conninfo)
+    between = now_of(services.conninfo)
     await taken_in(services, *later)
     scopes = [search_pb2.SEARCH_SCOPE_DOCUMENTS]
     found = await ask(

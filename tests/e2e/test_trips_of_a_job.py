@@ -11,7 +11,6 @@ from hitherto_shared.telemetry import job_id_of_task
 from tests.e2e.conftest import Services
 from tests.e2e.learning import echo, learn, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import ScriptedModel
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 async def test_p5_a_job_makes_few_trips_however_much_is_said(
-    modelled: Services, model: ScriptedModel, trips: list[str | None]
+    modelled: Services, trips: list[str | None]
 ) -> None:
     """What it starts from, the memories of its prompt, and a commit in four trips.
 
@@ -39,7 +38,7 @@ async def test_p5_a_job_makes_few_trips_however_much_is_said(
     A first job may wait for more: statements are prepared, and there is no profile yet. So may one
     whose connection served another tenant before.
     """
-    model.script = echo
+    modelled.model.script = echo
     counts = []
     for number in range(3):
         trips.clear()
@@ -52,10 +51,10 @@ async def test_p5_a_job_makes_few_trips_however_much_is_said(
 
 
 async def test_a_roll_back_makes_one_trip_for_each_memory(
-    modelled: Services, model: ScriptedModel, trips: list[str | None]
+    modelled: Services, trips: list[str | None]
 ) -> None:
     """A model can have taught thousands, and the call is limited to half a minute."""
-    model.script = echo
+    modelled.model.script = echo
     crops = ("quince", "sorrel", "medlar", "fennel", "chard", "endive", "leek", "celery", "okra")
     fewest = {}
     for conversation, named in (("few", crops[:1]), ("many", crops[1:])):

@@ -11,7 +11,7 @@ from hitherto.v1 import (
     job_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import change
 from tests.e2e.learning import ended, learn, memories, rows, talk
 from tests.e2e.methods import METHODS, ask, refused
@@ -47,9 +47,7 @@ def snapshot(conninfo: str) -> list[Any]:
     return [rows(conninfo, f"SELECT t::text FROM {table} AS t ORDER BY 1") for table in tables]
 
 
-async def test_decay_archives_and_a_dry_run_only_counts(
-    modelled: Services, tenant_conninfo: str
-) -> None:
+async def test_decay_archives_and_a_dry_run_only_counts(modelled: Services) -> None:
     """C2: RunDecay, dry_run, counts at once and with the job; of one user in any case. B4: a
     repeated key is the same job."""
     for word in ("one", "two"):
@@ -57,8 +55,8 @@ async def test_decay_archives_and_a_dry_run_only_counts(
     await learnt(modelled, "three", "bob")
     before = await active(modelled)
     assert len(before) == 2
-    grow_old(tenant_conninfo)
-    told = snapshot(tenant_conninfo)
+    grow_old(modelled.conninfo)
+    told = snapshot(modelled.conninfo)
     counts = {
         "archived": 3,
         "archived_low_importance": 3,
@@ -71,7 +69,7 @@ async def test_decay_archives_and_a_dry_run_only_counts(
     assert dry.job.kind == "decay"
     assert dict(dry.job.result.counts) == counts
     assert dry.job.consistency_token
-    assert snapshot(tenant_conninfo) == told
+    assert snapshot(modelled.conninfo) == told
     assert await active(modelled) == before
 
     of_bob = await ask(modelled, "RunDecay", user_id="bob", idempotency_key="k")
@@ -101,11 +99,11 @@ async def test_decay_archives_and_a_dry_run_only_counts(
 
 
 async def test_retention_removes_memories_and_messages(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """C3: what is old for the settings goes, as a dry run says, and learning goes on."""
     settings = {"retention_days": 30, "message_retention_days": 7}
-    async with start_services(**model_settings(model), **settings) as services:
+    async with start_services(model, **settings) as services:
         await learnt(services, "goner")
         await learnt(services, "stays", "bob")
         for table, column in (
@@ -115,18 +113,18 @@ async def test_retention_removes_memories_and_messages(
             ("history", "recorded_at"),
         ):
             old = f"UPDATE {table} SET {column} = now() - interval '40 days' WHERE user_id = 'ana'"
-            change(superuser_conninfo, old)
-        told = snapshot(superuser_conninfo)
+            change(services.conninfo, old)
+        told = snapshot(services.conninfo)
         dry = await services.maintenance.RunRetention(pb.RunRetentionRequest(dry_run=True))
         assert (dry.counts["memories"], dry.counts["messages"]) == (1, 1)
         assert dry.job.state == job_pb2.JOB_STATE_SUCCEEDED
-        assert snapshot(superuser_conninfo) == told
+        assert snapshot(services.conninfo) == told
         run = await services.maintenance.RunRetention(pb.RunRetentionRequest())
         job = await ended(services, run.job.id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED
         assert (job.result.counts["memories"], job.result.counts["messages"]) == (1, 1)
         for table in ("memories", "messages"):
-            assert rows(superuser_conninfo, f"SELECT DISTINCT user_id FROM {table}") == [("bob",)]
+            assert rows(services.conninfo, f"SELECT DISTINCT user_id FROM {table}") == [("bob",)]
         await learnt(services, "later")
         assert len(await active(services, "ana")) == 1
 

@@ -35,9 +35,7 @@ def told(response: pb.GetUsageResponse) -> list[tuple[str, ...]]:
     return [(row.user_id, row.kind, row.day, row.model) for row in response.rows]
 
 
-async def test_b14_what_two_users_cost_is_told_in_every_grouping(
-    modelled: Services, tenant_conninfo: str
-) -> None:
+async def test_b14_what_two_users_cost_is_told_in_every_grouping(modelled: Services) -> None:
     results = [
         await learn(modelled, talk("remember canary:heron", user=user)) for user in ("ana", "bo")
     ]
@@ -62,7 +60,7 @@ async def test_b14_what_two_users_cost_is_told_in_every_grouping(
     ]
     assert [row.usage.llm_calls for row in models.rows] == [2, 0]
     assert [row.usage.embedding_calls for row in models.rows] == [0, 2]
-    ((today,),) = rows(tenant_conninfo, "SELECT (now() AT TIME ZONE 'UTC')::date::text")
+    ((today,),) = rows(modelled.conninfo, "SELECT (now() AT TIME ZONE 'UTC')::date::text")
     assert told(await usage(modelled, MODEL, USER, DAY, KIND))[0] == (
         "ana",
         "memory-extraction",
@@ -72,13 +70,13 @@ async def test_b14_what_two_users_cost_is_told_in_every_grouping(
 
 
 async def test_b14_filters_pages_and_order(
-    services: Services, shared: Shared, tenant: Tenant, tenant_conninfo: str
+    services: Services, shared: Shared, tenant: Tenant
 ) -> None:
     for days_ago in range(5):
         for user in ("ana", "bo"):
-            spend(tenant_conninfo, 0.25, user=user, days_ago=days_ago)
+            spend(services.conninfo, 0.25, user=user, days_ago=days_ago)
     spend(shared.superuser_conninfo, 9.0, user="ana", tenant=f"{tenant.tenant_id}-b")
-    spend(tenant_conninfo, 1.0, user="", kind="reembedding", stage="embedding")
+    spend(services.conninfo, 1.0, user="", kind="reembedding", stage="embedding")
     whole = await usage(services, DAY, USER, page_size=200)
     days = [row.day for row in whole.rows]
     assert days == sorted(days, reverse=True)
@@ -103,9 +101,9 @@ async def test_b14_filters_pages_and_order(
     assert ana.total.llm_calls == 5
     kind = await usage(services, USER, kinds=["reembedding"])
     assert [row.usage.embedding_tokens for row in kind.rows] == [10]
-    assert await _cost(services, tenant_conninfo, since="2 days") == pytest.approx(2.5)
-    assert await _cost(services, tenant_conninfo, until="2 days") == pytest.approx(1.5)
-    assert await _cost(services, tenant_conninfo, since="3 days", until="3 days") == (
+    assert await _cost(services, services.conninfo, since="2 days") == pytest.approx(2.5)
+    assert await _cost(services, services.conninfo, until="2 days") == pytest.approx(1.5)
+    assert await _cost(services, services.conninfo, since="3 days", until="3 days") == (
         pytest.approx(0.5)
     )
 
@@ -121,9 +119,7 @@ async def _cost(services: Services, conninfo: str, **ago: str) -> float:
     return (await usage(services, **bounds)).total.cost_usd
 
 
-async def test_row_48_before_anything_was_spent_and_bad_questions(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_row_48_before_anything_was_spent_and_bad_questions(services: Services) -> None:
     assert told(await usage(services)) == [("", "", "", "")]
     assert (await usage(services)).rows[0].usage == job_pb2.Usage()
     assert told(await usage(services, USER)) == []
@@ -137,7 +133,7 @@ async def test_row_48_before_anything_was_spent_and_bad_questions(
     assert set(refusal.fields) == {"kinds[1]", "group_by[0]", "page_size", "page_token"}
     # A page token is good for its own question only.
     for user in ("ana", "bo"):
-        spend(tenant_conninfo, 1.0, user=user)
+        spend(services.conninfo, 1.0, user=user)
     token = (await usage(services, USER, page_size=1)).next_page_token
     assert token
     other = pb.GetUsageRequest(group_by=[USER, DAY], page_size=1, page_token=token)
@@ -145,12 +141,12 @@ async def test_row_48_before_anything_was_spent_and_bad_questions(
 
 
 async def test_b14_what_comes_to_nothing_is_charged_once(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
     """By kind and user: attempts of no use, what an outage interrupts, and what is refused."""
     garbage = ChatAnswer(CONTENT_FAULTS["not_json"])
     model.script = lambda request: garbage
-    async with start_services(**model_settings(model), job_max_retries=1) as services:
+    async with start_services(model, job_max_retries=1) as services:
         # Two attempts of two calls each.
         job = await ended(services, (await submit(services, talk("hello")))[0])
         assert job.state == job_pb2.JOB_STATE_DEAD
@@ -160,7 +156,7 @@ async def test_b14_what_comes_to_nothing_is_charged_once(
         assert spent.cost_usd == pytest.approx(4 * CHAT_COST)
         assert (await usage(services)).total == spent
         told_of = "SELECT calls, job_id::text FROM usage_ledger"
-        assert rows(superuser_conninfo, told_of) == [(4, job.id)]
+        assert rows(services.conninfo, told_of) == [(4, job.id)]
 
         # A reply of no use, then an outage, then a retry that succeeds; or a refusal.
         model.script = canary_script
@@ -188,7 +184,7 @@ async def test_b14_what_comes_to_nothing_is_charged_once(
         assert told(charged) == [("dee", "consolidation", "", "")]
         assert charged.total == job.result.usage
     kept = rows(
-        superuser_conninfo,
+        services.conninfo,
         "SELECT DISTINCT job_id::text FROM unusable_replies WHERE user_id = 'dee'",
     )
     assert kept == [(job.id,)]
@@ -215,11 +211,11 @@ async def test_b14_a_reconciliation_that_comes_to_nothing_is_charged(
 
 
 async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
-    modelled: Services, model: ScriptedModel, conninfo: str, superuser_conninfo: str
+    modelled: Services, conninfo: str, superuser_conninfo: str
 ) -> None:
-    model.queue(StatusFault(503), endpoint="embeddings")
+    modelled.model.queue(StatusFault(503), endpoint="embeddings")
     await learn(modelled, talk("remember canary:heron"))
-    async with backfill(conninfo, model) as filling:
+    async with backfill(conninfo, modelled.model) as filling:
         # The service's own sweep may be the one that fills it.
         async with asyncio.timeout(180):
             while rows(superuser_conninfo, "SELECT embedding_state FROM memories") != [("stored",)]:

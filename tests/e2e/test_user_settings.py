@@ -20,7 +20,7 @@ from tests.e2e.privacy import SCOPES, choose, context, search, settings
 from tests.e2e.requests import valid
 from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import update as update_session
-from tests.scripted_model import ScriptedModel, SlowDrip
+from tests.scripted_model import SlowDrip
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 DEFAULTS = {
@@ -47,14 +47,14 @@ def plain(found: privacy_pb2.UserSettings) -> dict[str, Any]:
 
 class TestWhatIsInForce:
     async def test_c3_those_of_the_installation_and_of_a_user_who_goes_before(
-        self, start_services: StartServices, superuser_conninfo: str
+        self, start_services: StartServices
     ) -> None:
         """Asking makes nobody known. C3: 0 keeps for ever where the installation does not; the
         mask alone gives it back."""
         given = {"memory_enabled": False, "retention_days": 30, "message_retention_days": 7}
         async with start_services(**given) as services:
             assert plain(await settings(services)) == {**DEFAULTS, **given}
-            assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
+            assert rows(services.conninfo, "SELECT 1 FROM hitherto.users") == []
             assert (await choose(services, retention_days=0)).retention_days == 0
             assert (await settings(services)).retention_days == 0
             back = await choose(services, mask=["retention_days"])
@@ -81,7 +81,7 @@ class TestWhatIsInForce:
             assert plain(await settings(services, user)) == plain(chosen)
         assert plain(await settings(services, "bo")) == DEFAULTS
 
-    async def test_what_cannot_be(self, services: Services, tenant_conninfo: str) -> None:
+    async def test_what_cannot_be(self, services: Services) -> None:
         """INVALID_ARGUMENT names the field, and nobody becomes known by it."""
         cases: list[tuple[list[str] | None, dict[str, Any], str]] = [
             (None, {"retention_days": -1}, "user_settings.retention_days"),
@@ -95,18 +95,16 @@ class TestWhatIsInForce:
             refusal = await refusal_of(choose(services, mask=mask, **values))
             assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
             assert (refusal.reason, list(refusal.fields)) == ("INVALID_FIELD", [field])
-        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.users") == []
+        assert rows(services.conninfo, "SELECT 1 FROM hitherto.users") == []
 
-    async def test_h3_encryption_is_refused_where_there_is_no_key(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_h3_encryption_is_refused_where_there_is_no_key(self, services: Services) -> None:
         """A wish that cannot be met is not taken down as if it were, nor is the rest."""
         refusal = await refusal_of(choose(services, encrypt_sensitive=True, learning_enabled=False))
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
         assert "HITHERTO_ENCRYPTION_KEY_FILE" in refusal.message
         assert plain(await settings(services)) == DEFAULTS
-        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.users") == []
+        assert rows(services.conninfo, "SELECT 1 FROM hitherto.users") == []
         # To switch it off, or to follow the installation again, takes no key.
         await choose(services, encrypt_sensitive=False)
         await choose(services, mask=["encrypt_sensitive"])
@@ -166,28 +164,26 @@ class TestMemoryOff:
 
     @pytest.mark.parametrize("off", ["memory_enabled", "learning_enabled"])
     async def test_h1_a_job_that_is_asking_the_model_discards_its_answer(
-        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str, off: str
+        self, modelled: Services, off: str
     ) -> None:
         """The answer comes, and is not written down."""
-        model.queue(SlowDrip(seconds=0.05, size=8))
+        modelled.model.queue(SlowDrip(seconds=0.05, size=8))
         (job_id,) = await submit(modelled, talk("canary:late", at=NOON))
         async with asyncio.timeout(180):
-            await model.called(1)
+            await modelled.model.called(1)
         switches: dict[str, Any] = {off: False}
         await choose(modelled, **switches)
         job = await ended(modelled, job_id)
         assert job.state == job_pb2.JOB_STATE_CANCELLED
         assert job.error.startswith(off.replace("enabled", "disabled").upper())
-        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.memories") == []
+        assert rows(modelled.conninfo, "SELECT 1 FROM hitherto.memories") == []
 
     @pytest.mark.parametrize("off", ["memory_enabled", "learning_enabled"])
-    async def test_h1_what_waits_is_discarded_unasked(
-        self, modelled: Services, model: ScriptedModel, off: str
-    ) -> None:
+    async def test_h1_what_waits_is_discarded_unasked(self, modelled: Services, off: str) -> None:
         """Messages that waited for their job when the switch was turned: nobody is asked. Feedback
         teaches nothing either (F6)."""
         await learn(modelled, talk("How?", ("assistant", "x" * 400), at=NOON))
-        asked = model.calls["chat"]
+        asked = modelled.model.calls["chat"]
         waiting = talk("canary:waiting", conversation="c2").messages
         await ask(modelled, "AppendMessages", conversation_id="c2", messages=waiting)
         switches: dict[str, Any] = {off: False}
@@ -196,7 +192,7 @@ class TestMemoryOff:
         job = await ended(modelled, reply.job.id)
         assert job.state == job_pb2.JOB_STATE_CANCELLED
         assert job.error.startswith(off.replace("enabled", "disabled").upper())
-        assert model.calls["chat"] == asked
+        assert modelled.model.calls["chat"] == asked
         edit = memory.ResponseEdit(original="x" * 400, edited="x" * 100)
         told = {"conversation_id": "c1", "message_id": "c1-2", "edit": edit}
         assert not (await ask(modelled, "RecordFeedback", **told)).preferences

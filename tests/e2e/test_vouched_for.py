@@ -19,7 +19,7 @@ from tests.e2e.leaving import export
 from tests.e2e.methods import ask
 from tests.e2e.reconciling import nothing, script, with_words
 from tests.e2e.stories import MERGED, NOON, WORDS, Teller, stories
-from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model import ChatRequest
 from tests.scripted_model.answers import memory as new_memory
 
 MEAT = WORDS["MEAT"]
@@ -76,16 +76,14 @@ SERVICE_SETTINGS = {"reconcile": True}
         for verb in ("No longer", "Over", "Reached")
     ),
 )
-async def test_who_restores_vouches(
-    modelled: Services, model: ScriptedModel, story: Sequence[str]
-) -> None:
-    await Teller(modelled, model).tell(story)
+async def test_who_restores_vouches(modelled: Services, story: Sequence[str]) -> None:
+    await Teller(modelled).tell(story)
 
 
 async def test_row_72_a_document_that_is_taken_back_again_takes_nothing_that_was_restored(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    ana = Teller(modelled, model)
+    ana = Teller(modelled)
     (letter,), _ = await taken_in(modelled, document("letter", "Plans.", title="A letter"))
     held = (await save(modelled, WORDS["MEAT"], metadata={"document_id": letter})).memory
     await ask(modelled, "RollbackSource", document_id=letter)
@@ -97,9 +95,9 @@ async def test_row_72_a_document_that_is_taken_back_again_takes_nothing_that_was
 
 
 async def test_row_72_what_was_said_after_a_restore_goes_from_an_imported_memory_too(
-    modelled: Services, model: ScriptedModel
+    modelled: Services,
 ) -> None:
-    ana = Teller(modelled, model)
+    ana = Teller(modelled)
     await ana.tell("first 0: MEAT; take back first; restore MEAT; second 1: MEAT")
     await bring(modelled, (await export(modelled)).text.encode(), user="bo")
     for user in ("ana", "bo"):
@@ -117,11 +115,9 @@ def naming(request: ChatRequest) -> Mapping[str, Any]:
     return {"new_memories": [new_memory(words, [said.local_id], entities=entities)]}
 
 
-async def test_row_72_what_is_restored_names_whom_and_where_it_did(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_row_72_what_is_restored_names_whom_and_where_it_did(modelled: Services) -> None:
     """Also once somebody else has repeated it, and is taken back."""
-    model.script = script(nothing, naming)
+    modelled.model.script = script(nothing, naming)
     await learn(modelled, talk(f"{MEAT} / Lan", conversation="first", at=NOON))
     held = await with_words(modelled, MEAT)
     for said_again in (False, True):

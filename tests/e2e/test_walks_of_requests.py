@@ -25,7 +25,7 @@ from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.random_lives import side_by_side, take_back_as_told
 from tests.e2e.travelling import stamp
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, merged
 from tests.scripted_model.answers import memory as new_memory
 
@@ -346,11 +346,9 @@ def script(replies: dict[str, Any], dice: Random) -> Callable[[ChatRequest], Cha
     return answer
 
 
-async def test_row_72_requests_hold_and_everything_can_be_taken_back(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_row_72_requests_hold_and_everything_can_be_taken_back(modelled: Services) -> None:
     seed = Random().randrange(10**6)
     replies: dict[str, Any] = {}
-    model.script = script(replies, Random(f"{seed}.0"))
+    modelled.model.script = script(replies, Random(f"{seed}.0"))
     lives = [Life(modelled, f"u{n}", Random(f"{seed}.{n}"), replies) for n in range(USERS)]
     await side_by_side([life.live for life in lives], seed)

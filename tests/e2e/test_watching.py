@@ -121,9 +121,7 @@ async def test_g9_a_change_that_commits_late_is_not_missed_by_who_has_seen_later
         ]
 
 
-async def test_g9_writers_at_once_and_a_watcher_that_comes_and_goes(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_g9_writers_at_once_and_a_watcher_that_comes_and_goes(services: Services) -> None:
     people = [f"user-{number}" for number in range(6)]
     done = asyncio.Event()
 
@@ -157,7 +155,7 @@ async def test_g9_writers_at_once_and_a_watcher_that_comes_and_goes(
             heard.add((each.user_id, each.memory_id, each.version))
         if done.is_set():
             made = "SELECT user_id, memory_id::text, version FROM history WHERE subject = 'memory'"
-            found = rows(tenant_conninfo, made)
+            found = rows(services.conninfo, made)
             stored = {(user, memory_id, version) for user, memory_id, version in found}
             assert len(found) == len(stored)
     await writing
@@ -209,9 +207,7 @@ async def test_walls_between_tenants_and_people(services: Services, tenant: Tena
         assert refusal.reason == reason
 
 
-async def test_g4_nothing_is_told_of_who_is_erased_or_has_memory_off(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_g4_nothing_is_told_of_who_is_erased_or_has_memory_off(services: Services) -> None:
     async with Watcher(services, "") as first:
         pass
     for user in ("ana", "ben", "cy"):
@@ -221,7 +217,7 @@ async def test_g4_nothing_is_told_of_who_is_erased_or_has_memory_off(
     await choose(services, user="ben", memory_enabled=False)
     assert (await erase(services)).counts["memory_changes"] == 1
     left = "SELECT user_id FROM memory_changes WHERE user_id = 'ana'"
-    assert rows(tenant_conninfo, left) == []
+    assert rows(services.conninfo, left) == []
     async with Watcher(services, "", after=first.token) as after:
         await save(services, "Cy rows.", user="cy")
         await after.until_count(2)

@@ -172,18 +172,18 @@ async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
 
 
 async def test_erasure_takes_the_deliveries_and_webhooks_of_a_person(
-    services: Services, receiver: Receiver, tenant_conninfo: str
+    services: Services, receiver: Receiver
 ) -> None:
     receiver.behave = fail
     await create(services, receiver)
     await create(services, receiver, user_id="ana")
     await save(services, "Ana lives in Leith.")
     await save(services, "Ben plays chess.", user="ben")
-    await eventually(lambda: len(rows(tenant_conninfo, "SELECT 1 FROM webhook_deliveries")) == 3)
+    await eventually(lambda: len(rows(services.conninfo, "SELECT 1 FROM webhook_deliveries")) == 3)
     counts = (await erase(services)).counts
     assert (counts["webhook_deliveries"], counts["webhooks"], counts["memory_changes"]) == (2, 1, 1)
     left = "SELECT DISTINCT user_id FROM webhook_deliveries"
-    assert rows(tenant_conninfo, left) == [("ben",)]
+    assert rows(services.conninfo, left) == [("ben",)]
     listed = (await ask(services, "ListWebhooks")).webhooks
     assert [each.user_id for each in listed] == [""]
     refusal = await refusal_of(ask(services, "CreateWebhook", url=receiver.url))

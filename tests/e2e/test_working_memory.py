@@ -90,25 +90,23 @@ class TestContext:
 
 
 class TestTimeToLive:
-    async def test_f3_each_update_renews_it(self, services: Services, tenant_conninfo: str) -> None:
+    async def test_f3_each_update_renews_it(self, services: Services) -> None:
         """30 and 15 minutes; also with a call that only says that the session goes on."""
         await update(services, TALK, recent=items("m1"))
-        assert lives_for(tenant_conninfo, "session_contexts") == 1_800
-        assert lives_for(tenant_conninfo, "recent_items") == 900
+        assert lives_for(services.conninfo, "session_contexts") == 1_800
+        assert lives_for(services.conninfo, "recent_items") == 900
         for again in (TALK, None):
-            let_pass(tenant_conninfo, session_contexts=1_790, recent_items=890)
+            let_pass(services.conninfo, session_contexts=1_790, recent_items=890)
             await update(services, again, recent=items("m1"))
-            assert lives_for(tenant_conninfo, "session_contexts") == 1_800
-            assert lives_for(tenant_conninfo, "recent_items") == 900
+            assert lives_for(services.conninfo, "session_contexts") == 1_800
+            assert lives_for(services.conninfo, "recent_items") == 900
 
-    async def test_f3_what_is_over_reads_as_absent(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_f3_what_is_over_reads_as_absent(self, services: Services) -> None:
         await update(services, TALK, recent=items("m1"))
-        let_pass(tenant_conninfo, recent_items=901)
+        let_pass(services.conninfo, recent_items=901)
         found = await read(services)
         assert (plain(found.context), list(found.recent_items)) == (TALK, [])
-        let_pass(tenant_conninfo, session_contexts=1_801)
+        let_pass(services.conninfo, session_contexts=1_801)
         assert await read(services) == retrieval_service_pb2.GetSessionResponse()
         # It does not come back without new content.
         late = await update(services)
@@ -117,13 +115,11 @@ class TestTimeToLive:
         assert not (await read(services)).HasField("context")
         assert plain((await update(services, {"new": True})).context) == {"new": True}
 
-    async def test_f3_the_times_are_settings(
-        self, start_services: StartServices, superuser_conninfo: str
-    ) -> None:
+    async def test_f3_the_times_are_settings(self, start_services: StartServices) -> None:
         async with start_services(ttl_session=60, ttl_recent=5) as services:
             await update(services, TALK, recent=items("m1"))
-        assert lives_for(superuser_conninfo, "session_contexts") == 60
-        assert lives_for(superuser_conninfo, "recent_items") == 5
+        assert lives_for(services.conninfo, "session_contexts") == 60
+        assert lives_for(services.conninfo, "recent_items") == 5
 
     async def test_f3_what_is_over_is_deleted_and_nothing_else(
         self,
@@ -183,34 +179,28 @@ class TestWhoseMemoryIsOff:
             assert (refusal.reason, refusal.metadata) == (reason, {"user_id": "ana"})
         assert _all_rows(conninfo) == before
 
-    async def test_of_one_user(self, services: Services, tenant_conninfo: str) -> None:
+    async def test_of_one_user(self, services: Services) -> None:
         await update(services, TALK, recent=items("m1"))
         action = (await add(services)).id
         for setting, reason, read_as in (
             ("memory_enabled = false", "MEMORY_DISABLED", "MEMORY_DISABLED"),
             ("memory_enabled = true, erased_at = now()", "USER_ERASED", ""),
         ):
-            _set(tenant_conninfo, setting)
-            await self._nothing_goes(services, action, reason, tenant_conninfo)
+            _set(services.conninfo, setting)
+            await self._nothing_goes(services, action, reason, services.conninfo)
             told = retrieval_service_pb2.GetSessionResponse(reason=read_as)
             assert await read(services) == told
             await update(services, TALK, user="bo")
 
-    async def test_of_the_installation(
-        self, start_services: StartServices, superuser_conninfo: str
-    ) -> None:
+    async def test_of_the_installation(self, start_services: StartServices) -> None:
         async with start_services(memory_enabled=False) as services:
-            await self._nothing_goes(
-                services, "act_00000000", "MEMORY_DISABLED", superuser_conninfo
-            )
+            await self._nothing_goes(services, "act_00000000", "MEMORY_DISABLED", services.conninfo)
             assert (await read(services)).reason == "MEMORY_DISABLED"
 
-    async def test_learning_off_does_not_touch_it(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
+    async def test_learning_off_does_not_touch_it(self, services: Services) -> None:
         """Working memory is no learning."""
         await update(services, TALK)
-        _set(tenant_conninfo, "learning_enabled = false")
+        _set(services.conninfo, "learning_enabled = false")
         assert plain((await update(services, {"new": True})).context) == {"new": True}
 
 
@@ -241,9 +231,7 @@ async def test_f5_preferences_are_those_of_this_moment(services: Services) -> No
     assert not found.HasField("context")
 
 
-async def test_f7_a_deleted_conversation_takes_its_session_along(
-    services: Services, tenant_conninfo: str
-) -> None:
+async def test_f7_a_deleted_conversation_takes_its_session_along(services: Services) -> None:
     """Also a retry of what was added in it finds nothing."""
     await learn(services, talk("I live in Lisbon.", conversation="gone"))
     await update(services, TALK, session="gone", recent=items("m1", "gone", "m2"))
@@ -261,7 +249,7 @@ async def test_f7_a_deleted_conversation_takes_its_session_along(
     other = await read(services, "kept")
     assert plain(other.context) == {"kept": True}
     assert [action.id for action in other.pending_actions] == [kept.id]
-    assert len(rows(tenant_conninfo, "SELECT 1 FROM hitherto.pending_actions")) == 1
+    assert len(rows(services.conninfo, "SELECT 1 FROM hitherto.pending_actions")) == 1
     late = await refusal_of(stub(services).AddPendingAction(request))
     assert late.reason == "PENDING_ACTION_NOT_FOUND"
     assert late.metadata == {"pending_action_id": added.pending_action.id}

@@ -15,6 +15,7 @@ from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.models import Scope
 from tests.revisions import HELD_TABLES
 from tests.tenants import Tenant
+from tests.waiting import eventually
 
 SCOPE = Scope("default", "maren")
 
@@ -167,9 +168,7 @@ async def test_a_change_by_hand_outlasts_a_service_that_locks_the_other_way_roun
             async def commit_by_hand(_: Connection) -> None:
                 waiting.append(asyncio.create_task(hand.commit()))
                 blocked = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
-                async with asyncio.timeout(120):
-                    while not await _only(watch, blocked, hand.info.backend_pid):  # noqa: ASYNC110
-                        await asyncio.sleep(0.01)
+                await eventually(lambda: _only(watch, blocked, hand.info.backend_pid))
 
             with acting_for(scope.tenant_id), pytest.raises(psycopg.errors.DeadlockDetected):
                 await _in_one(

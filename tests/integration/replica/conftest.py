@@ -35,6 +35,12 @@ def conninfo(servers: Servers) -> str:
 
 
 @pytest.fixture
+def superuser_conninfo(servers: Servers) -> str:
+    """The primary as its administrator sees it."""
+    return servers.administrator_conninfo()
+
+
+@pytest.fixture
 async def services(start_services: StartServices, servers: Servers) -> AsyncIterator[Services]:
     """Both services; retrieval reads from the standby."""
     async with start_services(read_database_url=servers.standby_conninfo) as running:

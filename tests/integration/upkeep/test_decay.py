@@ -17,6 +17,7 @@ from hitherto_extraction.storage import upkeep, users
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_shared.models import Scope
 from tests.integration.upkeep.stage import TENANT, Stage
+from tests.waiting import eventually
 
 NOTHING = {
     "archived": 0,
@@ -248,9 +249,7 @@ async def test_whoever_is_being_written_to_is_passed_over_and_comes_last(stage: 
         async with writer.transaction():
             await users.lock_user(writer.of(Scope(TENANT, "bob")))
             run = asyncio.create_task(Decay(stage.maintenance, max_memories=0).run(held))
-            async with asyncio.timeout(180):
-                while not await others_done():  # noqa: ASYNC110 - the database is what changes
-                    await asyncio.sleep(0.02)
+            await eventually(others_done)
             # The others are free again while it waits for bob.
             async with stage.write.connection() as another, another.transaction():
                 await another.execute("SET LOCAL lock_timeout = '2s'")
