@@ -81,7 +81,7 @@ def read_kek(text: str, named: str) -> bytes:
         ValueError: They have another form. The message does not repeat them.
     """
     try:
-        kek = bytes.fromhex(text.strip())
+        kek = bytes.fromhex(text)
     except ValueError:
         kek = b""
     if len(kek) != KEK_BYTES:

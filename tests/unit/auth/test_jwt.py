@@ -169,6 +169,14 @@ async def test_clocks_may_differ_by_the_leeway(tmp_path: Path) -> None:
             assert await door.authenticate(f"Bearer {token}")
         else:
             await refusal(door, f"Bearer {token}")
+    # Without `iat`, the lifetime counts from the latest time that the provider's clock may show.
+    for lasts, good in [(3_630, True), (3_631, False)]:
+        door = await gate(tmp_path, now=lambda: issued)
+        token = GOOD.token(iat=None, exp=issued + lasts)
+        if good:
+            assert await door.authenticate(f"Bearer {token}")
+        else:
+            assert "lives longer" in await why(door, token)
 
 
 # What is refused because of its claims; the key and the signature are right.
@@ -213,6 +221,7 @@ async def test_claims_that_are_refused(tmp_path: Path) -> None:
         ({"hitherto_capabilities": {"profiles.manage": True}}, "hitherto_capabilities"),
         ({"departments": [7]}, "departments"),
         ({"departments": ["d"] * 101}, "departments"),
+        ({"departments": ""}, "departments"),
     ]
     for changed, told in cases:
         found = await why(await gate(tmp_path), GOOD.token(**changed), changed)

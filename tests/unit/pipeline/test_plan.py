@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_shared.models import SourceRef
 from tests.unit.pipeline.situations import (
     BERLIN,
@@ -26,6 +27,7 @@ from tests.unit.pipeline.situations import (
     new,
     planned,
     reasons,
+    situation,
     update,
 )
 
@@ -199,6 +201,7 @@ def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
     plan = planned(before, updated=[update(content=ALFAMA)], said_at=EARLIER)
     assert plan.rewrites == []
     assert {memory_id for memory_id, _ in plan.sources} == {before.memory_id}
+    assert planned(before, updated=[update(content=ALFAMA)], said_at=NOON).rewrites
 
 
 _END = datetime(2026, 3, 6, tzinfo=UTC)
@@ -215,6 +218,7 @@ _DAYS = timedelta(days=10)
         ),
         pytest.param(_END, "2026-02-15", _END, id="over before it was said"),
         pytest.param(_END, "9999-12-31", None, id="the last day of all"),
+        pytest.param(LATER, "2026-03-15", None, id="over when it was said"),
         pytest.param(_END + _DAYS, "2026-09-30", _END + _DAYS, id="another day"),
         pytest.param(
             _END + timedelta(minutes=7), "2026-03-15", _END + timedelta(minutes=7), id="an hour"
@@ -260,6 +264,13 @@ def test_row_71_the_words_of_a_refused_update_stand_beside_what_they_may_replace
     assert (made.item.content, made.item.type, made.item.tags) == (ALFAMA, "fact", ("home",))
     assert (made.status, made.item.confidence) == ("active", "low")
     assert (made.may_replace, made.challenges) == ((before.memory_id,), ())
+    # What is sealed, or was marked as sensitive by hand, stays the only copy.
+    for hidden in (known(sealed=True), known(sensitive=True)):
+        plan = planned(hidden, updated=[update(content=ALFAMA, quote="no such")])
+        assert (plan.creations, len(plan.refusals)) == ([], 1)
+    # Not again: a memory has these words, whatever became of it.
+    told = situation(before, updated=[update(content=ALFAMA, quote="no such")])
+    assert make_plan(replace(told, reviewed={0})).creations == []
 
 
 def test_what_stands_beside_expires_as_if_it_had_replaced() -> None:
@@ -288,8 +299,11 @@ def test_row_71_a_number_that_nobody_said_makes_no_version() -> None:
 
 
 def test_row_71_importance_moves_by_steps() -> None:
-    for wanted, becomes in [(1.0, 0.7), (0.6, 0.6), (0.0, 0.3), (0.4, 0.4)]:
-        (change,) = planned(known(importance=0.5), updated=[update(importance=wanted)]).rewrites
+    for before, wanted, becomes in [
+        (0.5, 1.0, 0.7), (0.5, 0.6, 0.6), (0.5, 0.0, 0.3), (0.5, 0.4, 0.4), (0.1, 0.0, 0.1)
+    ]:  # fmt: skip
+        wish = update(importance=wanted, tags=("home",))
+        (change,) = planned(known(importance=before), updated=[wish]).rewrites
         assert change.after.importance == pytest.approx(becomes)
 
 

@@ -97,6 +97,9 @@ def test_row_38_a_late_statement_names_every_statement_that_contradicts_it() -> 
     assert made.ended_by == ((UUID(int=1), moved), (UUID(int=2), soon))
     assert (made.valid_to, made.superseded_by) == (soon, UUID(int=2))
     assert not plan.refusals
+    since = known(content=BERLIN, valid_from=EARLIER - timedelta(days=9))
+    plan = planned(since, new=[new(content=LISBON)], contradicted=[closed()], said_at=EARLIER)
+    assert (plan.creations[0].valid_from, plan.creations[0].valid_to) == (EARLIER, EARLIER)
 
 
 def test_row_38_late_evidence_without_a_statement_closes_nothing() -> None:
@@ -118,6 +121,9 @@ def test_row_38_what_a_late_request_does_not_forget_ends_late_all_the_same() -> 
         ("contradicted", UUID(int=1))
     ]
     assert reasons(plan) == ["refused_late"]
+    both = {"contradicted": [closed(by=None)], "forgotten": [forgotten()]}
+    plan = planned(known(), said_at=NOON, **both)
+    assert ([each.action for each in plan.rewrites], reasons(plan)) == (["forgotten"], [])
 
 
 def test_row_29_requests_older_than_updates_of_the_same_reply_are_limited_with_these() -> None:
@@ -146,6 +152,18 @@ def test_what_a_memory_contradicts_that_is_to_be_forgotten_ends_without_a_succes
     assert (closure.after.status, closure.superseded_by) == ("contradicted", None)
     assert "Berlin" not in closure.reason
     assert plan.after[there.memory_id][0] == "forgotten"
+
+
+def test_a_statement_to_be_forgotten_hides_the_messages_that_name_nothing_but_its_matter() -> None:
+    asked = replace(forgotten(), memory="", new=0)
+    for other, hidden in ((LISBON, {"c1", "c2"}), ("Ana works in Berlin", {"c1"})):
+        told = situation(new=[new(), new(1, other)], forgotten=[asked])
+        plan = make_plan(replace(told, own_names=["Berlin"]))
+        gone, kept = plan.creations
+        assert (gone.status, kept.status) == ("forgotten", "active")
+        assert [memory_id for memory_id, _ in plan.mentions] == [kept.memory_id]
+        of_gone = [each for memory_id, each in plan.sources if memory_id == gone.memory_id]
+        assert {each.message_id for each in of_gone} == hidden, other
 
 
 def test_row_67_a_newer_word_of_the_assistant_does_not_close_the_users_late_one() -> None:

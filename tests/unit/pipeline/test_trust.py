@@ -97,6 +97,10 @@ def test_h5_what_reads_as_an_instruction_is_quarantined() -> None:
 def test_h5_an_order_hidden_in_the_detail_is_found() -> None:
     plan = planned(new=[new(detail=ORDER, source_ids=("m2",))])
     assert plan.creations[0].status == "quarantined"
+    # And takes nothing over in equal words.
+    hidden = new(1, detail=OVERRIDE)
+    (made,) = planned(new=[new(0, source_ids=("m2",)), hidden], vectors=[[1, 0], [1, 0]]).creations
+    assert (made.status, made.item.detail) == ("active", "")
 
 
 def test_h5_the_user_may_say_how_to_be_answered() -> None:
