@@ -50,7 +50,10 @@ async def test_an_expired_document_is_in_no_read_and_then_gone(
     """It takes no place of the others in a search, and the sweep leaves no row of it."""
     ids, _ = await taken_in(
         services,
-        *(document(f"old{n}", TEXT, expires_at=soon(-5)) for n in range(30)),
+        *(
+            document(f"old{n}", TEXT, expires_at=soon(-5), metadata={"from": "bo@company.com"})
+            for n in range(30)
+        ),
         document("kept", f"{TEXT} Bring a coat."),
         document("later", f"{TEXT} Bring a hat.", expires_at=soon(3_600)),
     )
@@ -61,6 +64,8 @@ async def test_an_expired_document_is_in_no_read_and_then_gone(
         assert reply.document.HasField("expires_at") is ending
     context = await ask(services, "GetContext", query="ferry to Tromsø")
     assert context.prompt_block.count("ferry to Tromsø") == 2
+    # Nor is named what only expired ones mention.
+    assert not context.entities
     await sweep(conninfo)
     for table in ("documents", "document_chunks"):
         held = "SELECT count(DISTINCT document_id) FROM hitherto." + table

@@ -77,6 +77,8 @@ async def sealing(modelled: Services) -> Services:
                 "contradicted_memories": [
                     {"id": shown(r, "zolpidem"), "by": 0, "reason": "zolpidem made her ill"}
                 ],
+                # Its evidence, which is sealed, is quoted nowhere.
+                "updated_memories": [{"id": shown(r, "lapsang"), "content": "Ana drinks tea"}],
             },
         }
     )

@@ -271,11 +271,11 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(modelled: Services) 
 
     now = await context()
     assert "Berlin" in now.prompt_block
-    assert now.profile.version == 2
+    assert (now.profile.version, now.profile.HasField("last_extracted_at")) == (2, True)
     then = await context(known_at=stamp(between))
     assert "Lisbon" in then.prompt_block
     assert "Berlin" not in then.prompt_block
-    assert then.profile.version == 1
+    assert (then.profile.version, then.profile.HasField("last_extracted_at")) == (1, False)
     # What was learnt by then is shown as it was summed up; the later conversation is not.
     assert [one.conversation_id for one in then.conversations] == ["c1"]
     assert not then.entities

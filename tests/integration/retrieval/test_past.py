@@ -138,13 +138,14 @@ async def test_supersedes_names_only_what_was_known_to_be_replaced(
         memory_id=newer,
     )
     ended = {"status": "contradicted", "superseded_by": newer, "valid_to": day(20)}
-    story.change(first, day(20), **ended)
+    story.change(first, day(21), **ended)
     story.change(second, day(40), **ended)
     story.change(second, day(50), importance=0.1)
     # Taken back: the second one holds again.
     story.change(second, day(70), status="active", superseded_by=None, valid_to=None)
     for number, named in [
-        (20, [first]),
+        (20, []),
+        (21, [first]),
         (39, [first]),
         (40, [first, second]),
         (60, [first, second]),

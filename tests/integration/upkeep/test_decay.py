@@ -338,10 +338,16 @@ async def test_above_the_limit_the_least_important_and_longest_unused_go(stage: 
     await stage.memory("gone by itself", importance=0.4, age="9 days", expires="-1 day")
     await stage.memory("achieved", importance=0.4, age="9 days", type="goal", status="achieved")
     await stage.memory("alone", user="bob", importance=0.1, age="1 day")
+    # What fades is not removed once more, nor is another in its place.
+    for number in range(4):
+        await stage.memory(f"decision {number}", user="cy", type="decision")
+    await stage.memory("fading", user="cy", importance=0.1, age="40 days")
+    await stage.memory("surplus", user="cy", importance=0.9, age="1 day")
     async with stage.maintenance.connection() as connection:
         planned = await Decay(stage.maintenance, max_memories=3).count(connection, TENANT, None)
     counts = await stage.decay(most=3, batch=2)
-    assert counts == planned == {**NOTHING, "archived": 3, "archived_over_limit": 3}
+    kinds = {"archived_low_importance": 1, "archived_over_limit": 4}
+    assert counts == planned == {**NOTHING, "archived": 5, **kinds}
     archived = {key for key, status in (await stage.statuses()).items() if status == "archived"}
     assert archived == {"little", "never told", "unused"}
     assert await stage.statuses("bob") == {"alone": "active"}

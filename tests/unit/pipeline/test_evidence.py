@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hitherto_extraction.pipeline.answer import Cited, ProfileItem
@@ -16,6 +17,7 @@ from hitherto_extraction.pipeline.profile_changes import learn
 from hitherto_extraction.pipeline.quotes import MAX_QUOTE, contains, stands_in
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import Profile, SourceRef
+from tests.unit.pipeline.situations import forgotten, known, planned, update
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -93,6 +95,29 @@ def test_row_71_only_the_user_s_own_words_change_the_profile() -> None:
         assert [each.reason for each in learnt.refused] == reasons
         assert learnt.state.profile.facts == {"personal": {"name": name}}
         assert len(learnt.said) == len(reasons) ^ 1
+    # A value without a quote may be the speaker's name.
+    hello = Witnesses("talk", {"m1": StoredMessage(1, "c1", "user", "Ana", "hello", NOON)})
+    assert hello.for_own_words(Cited("x", None, ""), "Ana").quoted == SourceRef("talk", "c1")
+
+
+def test_row_71_a_value_may_have_the_numbers_of_a_changed_memory_that_is_not_forgotten() -> (
+    None
+):
+    before = known(content="Ana's number ends in 703")
+    item = ProfileItem(Cited("x", ("m1",), "words 1"), ("facts", "number"), "ends in 703")
+    for asked, reasons in (([], []), ([forgotten()], ["refused_digits"])):
+        plan = planned(before, updated=[update(tags=("phone",))], forgotten=asked)
+        learnt = learn(Profile("ana"), {}, [item], heard("user"), plan)
+        assert [each.reason for each in learnt.refused] == reasons
+
+
+def test_values_of_one_reply_count_in_the_order_in_which_they_were_said() -> None:
+    items = [
+        ProfileItem(Cited("x", (f"m{n}",), f"words {n}"), ("current_projects",), [f"words {n}"])
+        for n in (2, 1)
+    ]
+    state = learn(Profile("ana"), {}, items, heard("user", "user"), Plan()).state
+    assert state.profile.current_projects == ("words 1", "words 2")
 
 
 def test_row_71_an_assistants_words_bear_nothing_for_a_user_who_is_cited_too() -> None:
@@ -132,6 +157,9 @@ def test_unnamed_evidence_has_a_time_and_no_source() -> None:
 def test_source_text_is_bounded() -> None:
     long = StoredMessage(1, "c1", "user", "", "x" * 10_000, NOON)
     assert len(Witnesses("talk", {"m1": long}).for_new(["m1"], None).text) == MAX_SOURCE_TEXT
+    # Sealed words enter no index.
+    sealed = Witnesses("talk", {"m1": replace(long, sealed=True)})
+    assert sealed.for_new(["m1"], None).text == ""
 
 
 def test_a_message_means_yesterday_in_the_persons_zone() -> None:

@@ -19,7 +19,9 @@ from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.operations import Occasion
 from hitherto_extraction.pipeline.plan import make_plan
+from hitherto_extraction.pipeline.write import events_of
 from hitherto_extraction.storage.conversations import StoredMessage
 from tests.unit.pipeline.situations import (
     BERLIN,
@@ -69,9 +71,13 @@ def test_validity_never_ends_before_it_began() -> None:
 
 
 def test_b12_what_is_known_already_can_be_the_successor() -> None:
-    there = known(2, content=BERLIN)
-    plan = planned(known(1), near=[there], new=[new()], contradicted=[closed()])
-    assert (plan.closures[0].superseded_by, plan.creations) == (there.memory_id, [])
+    for sealed, reason in ((False, "she moved"), (True, "contradicted")):
+        there = known(2, content=BERLIN, sealed=sealed)
+        ends = closed(reason="she moved")
+        plan = planned(known(1), near=[there], new=[new()], contradicted=[ends])
+        assert (plan.closures[0].superseded_by, plan.creations) == (there.memory_id, [])
+        # The history does not quote what is sealed.
+        assert events_of(plan, Occasion(None, "talk", LATER), quoted=True)[-1].reason == reason
 
 
 def test_row_38_late_evidence_closes_itself() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from hitherto_extraction.pipeline.profile import (
     merge_profile,
     said_path,
 )
+from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange
 from hitherto_shared.models import Profile
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -115,6 +118,27 @@ def test_a_list_without_a_usable_item_replaces_nothing() -> None:
         known = merge({"facts": {"personal": {"city": "Huế"}}})
         change = merge({"facts": {"personal": {"city": items}}}, LATER, known)
         assert (change.profile, change.changed) == (known.profile, []), items
+
+
+def test_what_ends_goes_with_its_sources_and_those_of_its_parts() -> None:
+    state = ProfileState(EMPTY, {})
+    for path, value in ((("facts", "cat", "name"), "Mio"), (("facts", "catering"), "vegan")):
+        source = {"path": [*path], "said_at": NOON.isoformat(), "memory_ids": []}
+        state.apply(ValueChange(path, value, False, NOON, source))
+    assert list(state.profile.sources) == ["facts.cat.name", "facts.catering"]
+    state.apply(ValueChange(("facts", "cat"), None, True, LATER))
+    assert state.profile.facts == {"catering": "vegan"}
+    assert list(state.profile.sources) == ["facts.catering"]
+
+
+def test_only_a_correction_by_hand_takes_a_value_that_the_new_words_lack() -> None:
+    memory_id = UUID(int=1)
+    source = {"path": ["facts", "city"], "memory_ids": [str(memory_id)]}
+    for corrected, facts in (((), {"city": "Huế"}), ((memory_id,), {})):
+        held = replace(EMPTY, facts={"city": "Huế"}, sources={"facts.city": source})
+        state = ProfileState(held, {})
+        state.drop_unsupported(lambda _: "The user lives by the sea", corrected=corrected)
+        assert state.profile.facts == facts, corrected
 
 
 def test_keys_with_dots_have_paths_of_their_own() -> None:
