@@ -68,6 +68,33 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
     assert "Porto" not in str(history)
 
 
+async def test_what_was_reached_is_forgotten_without_what_followed_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    goal = "Ana wants to run a marathon"
+    model.script = replies(
+        {
+            "forget": lambda r: {"forgotten_memories": [change(shown(r, goal), "forget")]},
+            "I ran": lambda r: {
+                "new_memories": [memory("Ana ran a marathon", ["m1"])],
+                "achieved_goals": [change(shown(r, goal), "I ran", by=0)],
+            },
+            "marathon": lambda _: {"new_memories": [memory(goal, ["m1"], type="goal")]},
+        }
+    )
+    followed = []
+    for day, said in enumerate(("A marathon!", "I ran", "Please forget it")):
+        told = talk(said, conversation=f"c{day}", at=MARCH + timedelta(days=day))
+        await learn(modelled, told)
+        held = (await by_content(modelled))[goal]
+        followed.append((held.status, bool(held.superseded_by)))
+    assert followed == [
+        (STATUS.MEMORY_STATUS_ACTIVE, False),
+        (STATUS.MEMORY_STATUS_ACHIEVED, True),
+        (STATUS.MEMORY_STATUS_FORGOTTEN, False),
+    ]
+
+
 @pytest.mark.parametrize(("ended", "over"), [(6, False), (7, True)])
 async def test_a_request_to_forget_holds_whatever_else_a_reply_changes(
     ended: int, over: bool, modelled: Services

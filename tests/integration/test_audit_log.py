@@ -18,6 +18,7 @@ from psycopg import errors
 
 from hitherto_client.command import main
 from hitherto_extraction.upkeep.audit_digests import AuditDigests
+from hitherto_shared.database import audit_log
 from hitherto_shared.database.audit_log import close_hours
 from hitherto_shared.database.connect import Role, with_role
 from hitherto_shared.database.pipeline_connection import PipelineConnection
@@ -147,8 +148,13 @@ def test_only_who_writes_the_log_may_add_to_it(conninfo: str) -> None:
 
 
 async def test_days_that_are_over_are_signed_once_and_told_in_the_log(
-    conninfo: str, superuser_conninfo: str, signer: Signer, caplog: pytest.LogCaptureFixture
+    conninfo: str,
+    superuser_conninfo: str,
+    signer: Signer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(audit_log, "_PAGE", 2)
     caplog.set_level(logging.INFO, logger="hitherto.audit")
     for day in ("2026-01-02", "2026-01-03", "2026-02-01"):
         put(superuser_conninfo, day)

@@ -167,8 +167,7 @@ class Snapshots:
         except Exception as error:
             logger.info("cannot check the snapshots, which are dropped: %s", error)
         for scope, snapshot in before.items():
-            changed = true.get(scope.user_id) != snapshot.state[0]
-            if changed and self.cached(scope) is snapshot:
+            if true.get(scope.user_id) != snapshot.state[0]:
                 self.drop(scope)
 
     def _meet(self, scope: Scope, state: State, database: Reads) -> None:
@@ -222,10 +221,6 @@ class Snapshots:
             # The next reads go to the database like this one.
             logger.info("cannot load a snapshot: %s", type(error).__name__)
             self._met[scope] = state, _AFTER_A_FAILURE
-            return
-        met, _ = self._met.get(scope, (state, 0))
-        if met[0] > user.revision:
-            # A write has overtaken it.
             return
         self.drop(scope)
         if snapshot is None or snapshot.size > self._most_bytes:

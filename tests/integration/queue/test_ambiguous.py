@@ -12,7 +12,7 @@ from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_shared.database.connect import Role
 from hitherto_shared.database.pool import Connection, Database, Result
-from hitherto_shared.errors import TooLate
+from hitherto_shared.errors import Conflict, TooLate
 from hitherto_shared.startup import configure_vectors
 from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import ANA, BOUND, TENANT, Stage, identity, message, transcript
@@ -23,7 +23,7 @@ TRANSCRIPTS_PER_USER = 12
 
 
 class Forgetful(Database):
-    """Does the work, commits it, and then at times says that it came too late.
+    """Does the work, commits it, and then at times says that it failed.
 
     Attributes:
         lies: How often that happened.
@@ -37,10 +37,12 @@ class Forgetful(Database):
         chance: float,
         seed: int,
         denied: Callable[[Any], Awaitable[None]] | None = None,
+        fault: type[TooLate | Conflict] = TooLate,
     ) -> None:
         super().__init__(conninfo, role, application="test", configure=configure_vectors)
         self.lies = 0
         self._denied = denied
+        self._fault = fault
         self._chance = chance
         self._dice = random.Random(seed)
 
@@ -56,14 +58,17 @@ class Forgetful(Database):
             self.lies += 1
             if self._denied is not None:
                 await self._denied(done)
-            raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+            raise self._fault("the database did not answer in time", reason="DEADLINE_EXCEEDED")
         return done
 
 
 async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage) -> None:
     """faults.md row 4: a client that repeats its key and a worker that repeats its call."""
     border = await stage.pool(Forgetful(stage.conninfo, "hitherto_write", chance=0.2, seed=1))
-    effects = await stage.pool(Forgetful(stage.conninfo, "hitherto_write", chance=0.05, seed=2))
+    # As if another writer had been in the way.
+    effects = await stage.pool(
+        Forgetful(stage.conninfo, "hitherto_write", chance=0.05, seed=2, fault=Conflict)
+    )
 
     async def expire(done: Any) -> None:
         """What was claimed and denied nobody runs: its lease is over here and now, and no other."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from hitherto_shared.config import SharedSettings, describe
-from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.encryption.wrapping import MAX_ID, LocalWrapper
 from hitherto_shared.key_files import load_user_keys, user_keys_dir
 from tests.refusing import refusing
 from tests.unit.encryption.wrappers import CloudWrapper
@@ -40,7 +41,9 @@ def test_h3_the_key_from_the_environment_or_a_file(
     assert load_user_keys(settings, b"h" * 32).configured
 
 
-def test_h3_off_by_default_and_a_wrapper_of_ones_own(tmp_path: Path) -> None:
+def test_h3_off_by_default_and_a_wrapper_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = SharedSettings(data_dir=tmp_path)
     assert settings.load_key_wrapper() is None
     assert not load_user_keys(settings, b"h" * 32).configured
@@ -49,6 +52,10 @@ def test_h3_off_by_default_and_a_wrapper_of_ones_own(tmp_path: Path) -> None:
     wrapper = SharedSettings(data_dir=tmp_path, key_wrapper=HOOK).load_key_wrapper()
     assert wrapper is not None
     assert wrapper.id == CloudWrapper.id
+    for length, usable in ((MAX_ID, True), (MAX_ID + 1, False)):
+        monkeypatch.setattr(CloudWrapper, "id", "x" * length)
+        with nullcontext() if usable else pytest.raises(ValueError, match="must return an object"):
+            SharedSettings(data_dir=tmp_path, key_wrapper=HOOK).load_key_wrapper()
 
 
 def test_h3_two_keys_are_one_too_many(tmp_path: Path) -> None:

@@ -100,9 +100,7 @@ def test_row_71_only_the_user_s_own_words_change_the_profile() -> None:
     assert hello.for_own_words(Cited("x", None, ""), "Ana").quoted == SourceRef("talk", "c1")
 
 
-def test_row_71_a_value_may_have_the_numbers_of_a_changed_memory_that_is_not_forgotten() -> (
-    None
-):
+def test_row_71_a_value_may_have_the_numbers_of_a_changed_memory_that_is_not_forgotten() -> None:
     before = known(content="Ana's number ends in 703")
     item = ProfileItem(Cited("x", ("m1",), "words 1"), ("facts", "number"), "ends in 703")
     for asked, reasons in (([], []), ([forgotten()], ["refused_digits"])):

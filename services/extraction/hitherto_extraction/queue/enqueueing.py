@@ -52,7 +52,7 @@ SELECT wanted.job_id, wanted.tenant_id, %(kind)s, %(params)s, %(max_attempts)s, 
 FROM unnest(%(job_ids)s::uuid[], %(tenant_ids)s::text[]) AS wanted (job_id, tenant_id)
 WHERE NOT EXISTS (
     SELECT FROM jobs AS j
-    WHERE j.tenant_id = wanted.tenant_id AND j.user_id IS NULL AND j.schedule = %(schedule)s
+    WHERE j.tenant_id = wanted.tenant_id AND j.schedule = %(schedule)s
       AND j.state IN ('queued', 'failed', 'running'))
 ON CONFLICT (tenant_id, schedule, slot) WHERE schedule IS NOT NULL DO NOTHING
 RETURNING tenant_id, job_id
