@@ -142,6 +142,9 @@ async def test_get_binary_and_packed_requests_say_the_same(caller: Caller) -> No
     )
     assert posted.headers["content-encoding"] == "gzip"
     assert posted.json() == plain
+    refusing = {"connect_protocol_version": "1", "accept_encoding": "gzip;q=0"}
+    listed = await caller.post("RetrievalService/ListMemories", {"userId": "ana"}, **refusing)
+    assert "content-encoding" not in listed.headers
     request = retrieval_service_pb2.ListMemoriesRequest(user_id="ana")
     binary = await caller.post(
         "RetrievalService/ListMemories",
@@ -452,6 +455,9 @@ async def test_what_is_not_served_says_what_is(caller: Caller) -> None:
     brotli = await caller.post(SAVE, {}, content_encoding="br")
     assert (brotli.status_code, brotli.json()["code"]) == (501, "unimplemented")
     assert brotli.headers["accept-encoding"] == "gzip"
+    cut_off = gzip.compress(b'{"userId":"ana","content":"x"}')[:-4]
+    part = await caller.post(SAVE, cut_off, content_encoding="gzip")
+    assert detail(part.json(), "ErrorInfo")["reason"] == "UNDECODABLE_REQUEST"
     version = await caller.post(SAVE, {}, connect_protocol_version="2")
     assert version.json()["code"] == "invalid_argument"
 

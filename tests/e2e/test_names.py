@@ -11,6 +11,7 @@ import pytest
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services
+from tests.e2e.curating import change
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.methods import ask
 from tests.e2e.shelf import ago, fill
@@ -123,3 +124,9 @@ async def test_what_only_ended_memories_mention_is_not_named(services: Services)
         assert await named() == known
     found = await ask(services, "FindEntities", name="Lisbon")
     assert [entity.name for entity in found.entities] == ["Lisbon"]
+    # A question recognises none that nothing mentions any more.
+    for times, names in ((1, ["Porto"]), (0, [])):
+        count = "UPDATE entities SET mention_count = %(times)s WHERE name = 'Porto'"
+        change(tenant_conninfo, count, times=times)
+        found = await ask(services, "SearchMemories", query="Porto")
+        assert [entity.name for entity in found.entities] == names

@@ -82,7 +82,7 @@ class Person:
                 also_said_in=["c3"] * chance.choice((0, 0, 1)),
                 metadata=chance.choice(METADATA),
                 created_at=chance.choice(days),
-                valid_from=chance.choice(days),
+                valid_from=chance.choice((*days, NOW + timedelta(days=3))),
                 expires_at=chance.choice(
                     (None, None, None, NOW - timedelta(hours=1), NOW + timedelta(days=9))
                 ),

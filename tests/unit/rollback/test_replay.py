@@ -279,13 +279,28 @@ def test_a_request_to_forget_is_taken_back_too() -> None:
     # It comes back only by what was said after the request.
     asked = replace(asked, taken=False)
     versions = [version(1), version(2, status="forgotten"), version(3)]
+    first = said(1, expires_at=(NOON + timedelta(hours=2)).isoformat())
     for hours, suspect, status in (
         (-1, False, "forgotten"),
         (30, False, "active"),
         (30, True, "forgotten"),
     ):
-        held = replay(versions, [said(1), asked, said(3, hours=hours, suspect=suspect)])
-        assert held["status"] == status, (hours, suspect)
+        held = replay(versions, [first, asked, said(3, hours=hours, suspect=suspect)])
+        # What had expired by then expires no more.
+        lasts = held["expires_at"] is None
+        assert (held["status"], lasts) == (status, status == "active"), (hours, suspect)
+
+
+def test_a_goal_that_was_reached_counts_half_and_what_is_joined_stays_sensitive() -> None:
+    words = {"status": "achieved", "valid_to": NOON.isoformat(), "superseded_by": None}
+    reached = said(2, action="closed", **words)
+    versions = [version(1), version(2)]
+    held = replay(versions, [said(1, importance=0.8), reached])
+    assert (held["status"], held["importance"]) == ("achieved", 0.4)
+    more: dict[str, Any] = {"context": {}, "metadata": {}, "expires_at": None, "sensitive": False}
+    for first, second in ((True, False), (False, True)):
+        joined = said(2, action="joined", **(more | {"sensitive": second}))
+        assert replay(versions, [said(1, sensitive=first), joined])["sensitive"]
 
 
 def test_row_72_a_repetition_in_other_words_states_it_alone_once_the_first_is_gone() -> None:
