@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import grpc
 import pytest
@@ -26,6 +27,7 @@ from tests.e2e.sessions import read as read_session
 from tests.e2e.sessions import update as update_session
 from tests.e2e.sweeping import sweeping
 from tests.scripted_model import RawReply, SlowDrip
+from tests.tenants import tenant_of
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 FORGOTTEN = memory_pb2.MEMORY_STATUS_FORGOTTEN
@@ -305,9 +307,16 @@ class TestNothingInFlightComesBack:
         next job is not held up by them."""
         modelled.model.queue(SlowDrip(seconds=0.05, size=8))
         said = [talk(f"canary:late{n}", conversation=f"c{n}", at=NOON) for n in range(4)]
-        job_ids = await submit(modelled, *said)
+        job_ids = [*await submit(modelled, *said), str(uuid4())]
         async with asyncio.timeout(180):
             await modelled.model.called(1)
+        change(
+            modelled.conninfo,
+            "INSERT INTO jobs (job_id, tenant_id, user_id, kind, max_attempts)"
+            " VALUES (%(job_id)s, %(tenant)s, 'ana', 'reconciliation', 4)",
+            job_id=job_ids[-1],
+            tenant=tenant_of(modelled.conninfo),
+        )
         assert await clear(modelled) == NOTHING
         for job_id in job_ids:
             job = await ended(modelled, job_id)

@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 
 from hitherto.v1 import memory_pb2
+from hitherto_extraction.storage.ledger import changes_of_a_day
+from hitherto_shared.database.pipeline_connection import PipelineConnection
+from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
 from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, memory
+from tests.tenants import tenant_of
 
 MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
 STATUS = memory_pb2.MemoryStatus
@@ -66,13 +70,15 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
     assert old.valid_to.ToDatetime(UTC) == MARCH + timedelta(days=1)
     history = await ask(modelled, "GetMemoryHistory", memory_id=old.id)
     assert "Porto" not in str(history)
+    # What was stored as forgotten is no change of the day.
+    async with await PipelineConnection.connect(modelled.conninfo, autocommit=True) as connection:
+        ana = connection.of(Scope(tenant_of(modelled.conninfo), "ana"))
+        assert await changes_of_a_day(ana) == (1, 0)
 
 
-async def test_what_was_reached_is_forgotten_without_what_followed_it(
-    modelled: Services, model: ScriptedModel
-) -> None:
+async def test_what_was_reached_is_forgotten_without_what_followed_it(modelled: Services) -> None:
     goal = "Ana wants to run a marathon"
-    model.script = replies(
+    modelled.model.script = replies(
         {
             "forget": lambda r: {"forgotten_memories": [change(shown(r, goal), "forget")]},
             "I ran": lambda r: {

@@ -127,6 +127,6 @@ async def test_what_only_ended_memories_mention_is_not_named(services: Services)
     # A question recognises none that nothing mentions any more.
     for times, names in ((1, ["Porto"]), (0, [])):
         count = "UPDATE entities SET mention_count = %(times)s WHERE name = 'Porto'"
-        change(tenant_conninfo, count, times=times)
+        change(services.conninfo, count, times=times)
         found = await ask(services, "SearchMemories", query="Porto")
         assert [entity.name for entity in found.entities] == names
