@@ -344,7 +344,10 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(modelled
         ),
         talk("The divorce from Minh takes long", conversation="week", at=AUGUST),
     )
-    queries = ("", "What can Ana not eat, nuts?", "Which masks did Ana compare for her work?")
+    queries = (
+        *("", "What can Ana not eat, nuts?", "Which masks did Ana compare for her work?"),
+        "Who is a welder by trade?",
+    )
     for query in queries:
         told = await context(modelled, query, min_relevance=0)
         assert "Food for Ana" in told.prompt_block

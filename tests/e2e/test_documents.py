@@ -86,6 +86,9 @@ async def test_a_document_is_stored_whole_and_made_findable(modelled: Services) 
     assert (shown.content, shown.title, shown.author) == (LONG, "Q4 Planning", "Sarah Johnson")
     assert shown.metadata["from"] == "Sarah Johnson <sarah@company.com>"
     assert (shown.id, shown.created_at.ToDatetime(UTC)) == (ids[0], NOON)
+    # Without a time of its own, what takes its place keeps that of the source.
+    await taken_in(modelled, document("m1", "Shorter.", **MAIL))
+    assert (await get(modelled, ids[0])).created_at.ToDatetime(UTC) == NOON
 
 
 async def test_an_unchanged_document_costs_nothing(modelled: Services) -> None:

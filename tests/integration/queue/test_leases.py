@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from hitherto_extraction.queue import claims, leases
+from hitherto_extraction.queue import claims, jobs, leases
 from hitherto_extraction.queue.claims import Claim
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import TooLate, WorkTooLong
 from hitherto_shared.model_api import ModelUnavailable
 from tests.integration.queue.dying_worker import FATAL_USER
-from tests.integration.queue.stage import BOUND, Stage, transcript
+from tests.integration.queue.stage import BOUND, TENANT, Stage, transcript
 from tests.waiting import eventually
 
 _UNTIL = "SELECT lease_until > now() + interval '1 minute' FROM jobs WHERE job_id = %s"
@@ -99,6 +99,26 @@ async def test_a_job_that_ended_while_its_renewal_waited_is_left_alone(stage: St
 
 
 _SECONDS = 0.2
+
+
+async def test_work_ends_whose_claim_is_lost(stage: Stage) -> None:
+    """What it would write is refused, and what it asks for costs."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def run(held: Claim) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    accepted = await stage.submit(transcript())
+    await stage.worker(run, lease_seconds=3.0).start()
+    async with asyncio.timeout(BOUND):
+        await begun.wait()
+        async with stage.maintenance.connection() as connection:
+            await jobs.cancel_job(connection, TENANT, accepted.jobs[0].job_id)
+        await ended.wait()
 
 
 async def test_work_that_keeps_the_database_waiting_ends_dead(stage: Stage) -> None:
