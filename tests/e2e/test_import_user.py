@@ -382,6 +382,18 @@ async def test_h4_rights_are_those_of_the_credential(
     for name in reserved:
         assert reply.left_out_counts[f"profiles.{name}"] == len(profiles)
     await bring(modelled, managed, "cleo")
+    # Who may set a department sets none but their own.
+    office = ISSUED.token(
+        sub="office",
+        tenant=tenant.tenant_id,
+        scope="read write",
+        hitherto_user_scope=["dora"],
+        departments=["hr"],
+        hitherto_capabilities=["profiles.manage"],
+    )
+    reply = await bring(modelled, managed, "dora", token=office)
+    left_out = {name: n for name, n in reply.left_out_counts.items() if "profiles." in name}
+    assert left_out == {"profiles.department": len(profiles)}
     # Neither now, nor at an earlier time, nor once a roll-back makes that time the present.
     sails = value("facts.personal.sport", "sailing", "I sail")
     modelled.model.script = replies({"I sail": {"profile_changes": [sails]}})

@@ -20,7 +20,7 @@ from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, contents
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
-from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
+from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files, keys_of
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import memory, merged
@@ -163,6 +163,9 @@ async def test_h3_a_key_that_is_made_during_an_erase_does_not_stay(
     assert refusal.reason == "USER_ERASED"
     assert key_files(services.folder, tenant.tenant_id) == []
     monkeypatch.setattr(UserKeys, "make", making)
+    # Nor does one that somebody left behind since.
+    await keys_of(services_folder).make(tenant.tenant_id, "ana")
     assert await reinstate(services)
+    assert key_files(services_folder, tenant.tenant_id) == []
     await choose(services, encrypt_sensitive=True)
     assert len(key_files(services.folder, tenant.tenant_id)) == 1

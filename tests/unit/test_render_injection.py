@@ -11,7 +11,7 @@ from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.values import clean
 from hitherto_shared.models import Profile
-from tests.unit.render_samples import FENCE_ID, entity, learnt, memory, summary
+from tests.unit.render_samples import FENCE_ID, SAID, entity, learnt, memory, summary
 
 CUSTOM_TEXT = "Known:\n{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}\n."
 ATTACKS = [
@@ -67,6 +67,12 @@ def everywhere(text: str) -> PromptContext:
         memories=[memory(1, "fact", text), memory(2, "goal", text, status="achieved")],
         relevant=[
             RelevantItem.of_memory(memory(3, "decision", text)),
+            RelevantItem.of_memory(
+                memory(4, "fact", "Ended", status="contradicted", valid_to=SAID), instead=text
+            ),
+            RelevantItem.of_memory(
+                memory(5, "fact", "Doubted", doubt={"since": SAID.isoformat(), "reason": text})
+            ),
             RelevantItem(text, text, text),
             RelevantItem("gmail", text, "", summary=text),
         ],

@@ -10,6 +10,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue.claims import ClaimLost
@@ -135,6 +136,20 @@ async def test_nothing_is_left_of_a_message_but_what_was_learnt(stage: Stage) ->
         learnt,
         CANARY,
     )
+    # The message of another conversation, whose sender gave it the same id.
+    await stage.rows(
+        "INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id,"
+        " quote) VALUES (%s, 'ana', %s, 'c9', 'm1', 'elsewhere')",
+        TENANT,
+        other,
+    )
+    told = {"conversation_id": "c9", "message_id": "m1", "quote": "elsewhere"}
+    await stage.rows(
+        "INSERT INTO profiles (tenant_id, user_id, summary, version, sources)"
+        " VALUES (%s, 'ana', 'A baker', 1, %s)",
+        TENANT,
+        Jsonb({"summary": told}),
+    )
     assert await tables_with_the_canary(stage) == {
         "feedback",
         "history",
@@ -151,7 +166,11 @@ async def test_nothing_is_left_of_a_message_but_what_was_learnt(stage: Stage) ->
     assert await stage.rows("SELECT memory_id FROM memory_source_embeddings") == [(other,)]
     assert await stage.value("SELECT count(*) FROM memory_embeddings") == 2
     # Where it came from is still known, and it is found by what is left.
-    assert await stage.value("SELECT count(*) FROM memory_sources") == 2
+    assert await stage.value("SELECT count(*) FROM memory_sources") == 3
+    assert await stage.rows("SELECT quote FROM memory_sources WHERE conversation_id = 'c9'") == [
+        ("elsewhere",)
+    ]
+    assert await stage.value("SELECT sources FROM profiles") == {"summary": told}
     expected = count_terms("Learnt content.", "I said remainder.")
     number, length = (
         await stage.rows(
