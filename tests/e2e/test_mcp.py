@@ -144,13 +144,13 @@ async def test_people_and_tenants_hold_over_http(services: Services, tenant: Ten
     """The credential of each request decides, whatever user it names."""
     ours, theirs = tenant, Tenant()
     async with served(services, user="ana") as url:
-        async with connected(url, authorization=f"Bearer {credential(ours, 'ana')}") as client:
-            value(await client.call_tool("save_memory", {"content": "Ana likes tea."}))
-        async with connected(url, authorization=f"Bearer {credential(theirs, 'ana')}") as client:
-            assert value(await client.call_tool("search_memory", {"query": "tea"}))["found"] == 0
         bearer = f"Bearer {credential(ours, 'ana')}"
+        async with connected(url, authorization=bearer) as client:
+            value(await client.call_tool("save_memory", {"content": "Ana likes tea."}))
         async with connected(url, authorization=bearer, hitherto_user="bo") as client:
             assert (await client.call_tool("search_memory", {"query": "tea"})).is_error
+        async with connected(url, authorization=f"Bearer {credential(theirs, 'ana')}") as client:
+            assert value(await client.call_tool("search_memory", {"query": "tea"}))["found"] == 0
         bo = f"Bearer {credential(ours, 'bo')}"
         async with connected(url, authorization=bo, hitherto_user="ana") as client:
             refused = await client.call_tool("search_memory", {"query": "tea"})

@@ -82,6 +82,7 @@ def everywhere(text: str) -> PromptContext:
             learnt(text, text, text, 0.7),
             learnt("topics", text, 1, 1),
         ],
+        today=SAID.date(),
     )
 
 
