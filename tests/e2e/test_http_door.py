@@ -506,7 +506,7 @@ async def test_credentials_and_ids_are_the_callers(
                 assert wrong.status_code in {400, 401}
             # Of several credentials none is chosen.
             several = [("authorization", f"Bearer {each}") for each in (services.token, "another")]
-            stranger.http.headers = several  # type: ignore[assignment]
+            stranger.http.headers = several
             assert (await stranger.post(SEARCH, {"userId": "ana"})).status_code == 401
     assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
     assert detail(refused.json(), "ErrorInfo")["reason"] == "CREDENTIAL_INVALID"

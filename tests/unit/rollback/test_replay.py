@@ -295,7 +295,11 @@ def test_a_request_to_forget_is_taken_back_too() -> None:
 
 
 def test_a_goal_that_was_reached_counts_half_and_what_is_joined_stays_sensitive() -> None:
-    words = {"status": "achieved", "valid_to": NOON.isoformat(), "superseded_by": None}
+    words: dict[str, Any] = {
+        "status": "achieved",
+        "valid_to": NOON.isoformat(),
+        "superseded_by": None,
+    }
     reached = said(2, action="closed", **words)
     versions = [version(1), version(2)]
     held = replay(versions, [said(1, importance=0.8), reached])
