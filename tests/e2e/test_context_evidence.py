@@ -344,9 +344,12 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(modelled
         ),
         talk("The divorce from Minh takes long", conversation="week", at=AUGUST),
     )
-    queries = (
-        *("", "What can Ana not eat, nuts?", "Which masks did Ana compare for her work?"),
-        "Who is a welder by trade?",
+    queries = ("", "What can Ana not eat, nuts?", "Which masks did Ana compare for her work?")
+    # The line of a message names its conversation.
+    scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
+    welder: dict[str, Any] = {"scopes": scopes, "min_relevance": 0, "max_conversations": 0}
+    assert (
+        "“Food for Ana”" in (await context(modelled, "A welder by trade?", **welder)).prompt_block
     )
     for query in queries:
         told = await context(modelled, query, min_relevance=0)
@@ -361,6 +364,9 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(modelled
     suggested = await modelled.retrieval.GetSuggestions(suggestions)
     assert not suggested.suggestions
     assert [one.title for one in suggested.recent_conversations] == ["Masks"]
+    block = (await context(modelled, "A welder by trade?", **welder)).prompt_block
+    assert "I am a welder" in block
+    assert "Food for Ana" not in block
     for query in queries * 2:
         told = await context(modelled, query, max_conversations=1, min_relevance=0)
         for taken_back in ("nuts", "Food for Ana", "allergy"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -253,3 +254,11 @@ def test_a_lower_voice_stands_below_what_the_user_said() -> None:
                 next(i for i, line in enumerate(lines) if text in line) for text in (USERS, CLAIM)
             ]
             assert places == sorted(places), (origin, template)
+
+
+def test_what_passes_with_a_day_holds_until_that_day() -> None:
+    stays = memory(1, "fact", USERS, expires_at=datetime(2026, 3, 20, tzinfo=UTC))
+    text = "\n".join(
+        printed(PromptContext(memories=[stays], today=date(2026, 3, 15)), TEMPLATES[0])
+    )
+    assert "until 2026-03-19" in text
