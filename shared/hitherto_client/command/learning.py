@@ -79,10 +79,11 @@ def show_learnt(client: Hitherto, output: Output, jobs: Sequence[job_pb2.Job]) -
     sums = {told: sum(getattr(job.result, name) for job in done) for name, told in _SUMS.items()}
     told = ", ".join(f"{count} {name}" for name, count in sums.items() if count)
     cost = sum(job.result.usage.cost_usd for job in done)
-    output.line(
-        f"{len(done)} {'conversation' if len(done) == 1 else 'conversations'} read: "
-        f"{told or 'nothing new to remember'}{f'; {dollars(cost)}' if cost else ''}"
-    )
+    if done:
+        output.line(
+            f"{len(done)} {'conversation' if len(done) == 1 else 'conversations'} read: "
+            f"{told or 'nothing new to remember'}{f'; {dollars(cost)}' if cost else ''}"
+        )
     if not told and any(job.result.extractor == _RULES for job in done):
         output.note(
             "they were read by rules for English and Vietnamese: a language model reads every"
