@@ -87,7 +87,10 @@ class ExpectedAddress:
             return self._refuse(421, told)
         own = _with_port(origin) == _with_port(f"{origin.partition('://')[0]}://{host}")
         if origin and origin not in self._origins and not own:
-            told = f"pages of {origin[:253]} may not call this server: {self._origins_by} lets them"
+            told = (
+                f"web pages of {origin[:253]} may not call this server: add this origin to "
+                f"{self._origins_by}"
+            )
             return self._refuse(403, told)
         return None
 

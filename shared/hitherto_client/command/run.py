@@ -242,7 +242,9 @@ def _open_closed_streams() -> None:
 def _check_unicode(given: Sequence[str]) -> None:
     for argument in given:
         if any("\ud800" <= character <= "\udfff" for character in argument):
-            raise UsageError("an argument is not valid text in the encoding of this terminal")
+            raise UsageError(
+                "an argument is not valid text in the encoding of this terminal: set LANG=C.UTF-8"
+            )
 
 
 def _silence(stream: TextIO) -> None:

@@ -163,7 +163,11 @@ def asked_for(
         )
     if "message" not in query:
         raise invalid(
-            [Violation("message", "is missing: the request, as in ?encoding=json&message={}")]
+            [
+                Violation(
+                    "message", "is required: the request as JSON, as in ?encoding=json&message={}"
+                )
+            ]
         )
     data = query["message"].encode()
     if query.get("base64") == "1":

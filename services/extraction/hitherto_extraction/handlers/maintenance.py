@@ -169,9 +169,9 @@ class MaintenanceHandlers(WebhookCalls):
         if embedder is None:
             checks.add(
                 "model",
-                "is none that this service can embed with: it knows its configured model, the "
-                "offline one, and models of the API in OPENAI_BASE_URL (those whose size is "
-                "not known need `dimensions`)",
+                "cannot be used by this service: name its configured model, the offline one, or "
+                "a model of the API in OPENAI_BASE_URL (with `dimensions` if its size is not "
+                "known)",
             )
             checks.done()
             return 0

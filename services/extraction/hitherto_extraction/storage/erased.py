@@ -115,7 +115,8 @@ async def keep_all_out(user: UserRows) -> None:
 def was_erased(scope: Scope) -> WrongState:
     """The refusal of a write about an erased user."""
     return WrongState(
-        "this user was erased; an administrator may call ReinstateUser",
+        "this user was erased; an administrator may allow the id again (ReinstateUser, or "
+        "`hitherto reinstate`)",
         reason="USER_ERASED",
         metadata={"user_id": scope.user_id},
     )
