@@ -185,6 +185,9 @@ func TestAttemptsEnd(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || len(s.saved) != 4 {
 		t.Errorf("%d calls, %v", len(s.saved), err)
 	}
+	if !strings.Contains(err.Error(), "start it with `hitherto up`, or set HITHERTO_EXTRACTION_ADDRESS") {
+		t.Error(err)
+	}
 }
 
 func TestRetryInfoIsObeyed(t *testing.T) {
@@ -445,6 +448,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"no authority":      {WithClientCertificate("c.pem", "k.pem")},
 		"no key":            {WithTLS("ca.pem"), WithClientCertificate("c.pem", "")},
 		"no such authority": {WithTLS("missing.pem")},
+		"a web address":     {WithRetrieval("http://127.0.0.1:50051")},
 	} {
 		if _, err := New(options...); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -49,6 +49,9 @@ type Client struct {
 // (none: no TLS), and HITHERTO_TLS_CLIENT_CERTIFICATE_FILE with HITHERTO_TLS_CLIENT_KEY_FILE (none).
 func New(options ...Option) (*Client, error) {
 	s := newSettings(options)
+	if err := s.checkAddresses(); err != nil {
+		return nil, err
+	}
 	credential, err := s.credential()
 	if err != nil {
 		return nil, err

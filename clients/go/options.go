@@ -100,6 +100,18 @@ func newSettings(options []Option) *settings {
 	return s
 }
 
+// checkAddresses refuses the address of a web page, of which gRPC would only say that it has too many colons.
+func (s *settings) checkAddresses() error {
+	for _, address := range []string{s.retrieval, s.extraction} {
+		scheme, rest, found := strings.Cut(address, "://")
+		if found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) {
+			return fmt.Errorf("hitherto: the address of a service is HOST:PORT, such as %s, and not %s",
+				strings.TrimRight(rest, "/"), address)
+		}
+	}
+	return nil
+}
+
 // credential returns what to send with each call, or nil for nothing.
 func (s *settings) credential() (TokenSource, error) {
 	key := strings.TrimSpace(s.apiKey)

@@ -55,6 +55,12 @@ export class HithertoError extends Error implements Called {
     // The details name the first violation.
     const invalid = (told.violations ?? []).map(({ field, description }) => `${field}: ${description}`);
     lines.push(...invalid.filter((one) => !details.includes(one)));
+    if (code === status.UNAVAILABLE && !told.reason) {
+      lines.push(
+        `The ${called.service} service cannot be reached at ${called.address}: start it with \`hitherto up\`, ` +
+          `or set HITHERTO_${called.service.toUpperCase()}_ADDRESS`,
+      );
+    }
     super(lines.join("\n"), { cause });
     this.code = code;
     this.details = details;

@@ -51,8 +51,8 @@ export function findTarget(given: Settings): Target {
     token = env["HITHERTO_TOKEN"] ?? "";
   }
   return {
-    retrieval: given.retrieval || env["HITHERTO_RETRIEVAL_ADDRESS"] || "127.0.0.1:50051",
-    extraction: given.extraction || env["HITHERTO_EXTRACTION_ADDRESS"] || "127.0.0.1:50052",
+    retrieval: checkedAddress(given.retrieval || env["HITHERTO_RETRIEVAL_ADDRESS"] || "127.0.0.1:50051"),
+    extraction: checkedAddress(given.extraction || env["HITHERTO_EXTRACTION_ADDRESS"] || "127.0.0.1:50052"),
     credential: credential(apiKey, token),
     tls: transport(
       given.tlsCaFile || env["HITHERTO_TLS_CA_FILE"],
@@ -62,6 +62,14 @@ export function findTarget(given: Settings): Target {
     timeoutMs: given.timeoutMs,
     retry: { ...DEFAULT_RETRY, ...given.retry },
   };
+}
+
+function checkedAddress(address: string): string {
+  const [, hostAndPort] = /^https?:\/\/(.*?)\/*$/i.exec(address) ?? [];
+  if (hostAndPort !== undefined) {
+    throw new TypeError(`the address of a service is HOST:PORT, such as ${hostAndPort}, and not ${address}`);
+  }
+  return address;
 }
 
 function credential(apiKey: string | undefined, token: Settings["token"]): Credential {

@@ -39,7 +39,11 @@ test("a given key is kept", async () => {
 
 test("attempts end", async () => {
   server.failures = [GONE, GONE, GONE, GONE, GONE];
-  await assert.rejects(server.client().saveMemory("ana", "x"), withCode(status.UNAVAILABLE));
+  await assert.rejects(server.client().saveMemory("ana", "x"), (error: HithertoError) => {
+    assert.equal(error.code, status.UNAVAILABLE);
+    assert.match(error.message, /start it with `hitherto up`, or set HITHERTO_EXTRACTION_ADDRESS/);
+    return true;
+  });
   assert.equal(server.at.length, 4);
 });
 
@@ -244,6 +248,7 @@ test("what cannot work is refused", async () => {
     { tlsCertificateFile: "c.pem", tlsKeyFile: "k.pem" },
     { tlsCaFile: "ca.pem", tlsCertificateFile: "c.pem" },
     { tlsCaFile: "missing.pem" },
+    { retrieval: "http://127.0.0.1:50051" },
   ]) {
     assert.throws(() => new Hitherto(settings), JSON.stringify(settings));
   }

@@ -104,14 +104,24 @@ public final class ClientBuilder {
               thread.setDaemon(true);
               return thread;
             });
-    String reading = found(retrieval, "HITHERTO_RETRIEVAL_ADDRESS", "127.0.0.1:50051");
-    String writing = found(extraction, "HITHERTO_EXTRACTION_ADDRESS", "127.0.0.1:50052");
+    String reading = address(found(retrieval, "HITHERTO_RETRIEVAL_ADDRESS", "127.0.0.1:50051"));
+    String writing = address(found(extraction, "HITHERTO_EXTRACTION_ADDRESS", "127.0.0.1:50052"));
     return new Hitherto(
         new Endpoint("retrieval", reading, transport, credential, timeout, retry, timer),
         new Endpoint("extraction", writing, transport, credential, timeout, retry, timer),
         new Calls(new OwnWrites()),
         timer,
         null);
+  }
+
+  /** Refuses the address of a web page, which no name server knows. */
+  private static String address(String given) {
+    String host = given.replaceFirst("(?i)^https?://", "").replaceFirst("/+$", "");
+    if (given.matches("(?i)https?://.*")) {
+      throw new IllegalArgumentException(
+          "the address of a service is HOST:PORT, such as " + host + ", and not " + given);
+    }
+    return given;
   }
 
   private String found(String given, String variable, String fallback) {

@@ -11,6 +11,7 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 
@@ -148,6 +149,10 @@ public final class HithertoException extends RuntimeException {
         .map(one -> one.field() + ": " + one.description())
         .filter(named -> !description().contains(named))
         .forEach(named -> told.append('\n').append(named));
+    if (code() == Status.Code.UNAVAILABLE && reason.isEmpty() && !service().isEmpty()) {
+      told.append("\nThe %s service cannot be reached at %s: start it with `hitherto up`, or set HITHERTO_%s_ADDRESS"
+          .formatted(service(), address(), service().toUpperCase(Locale.ROOT)));
+    }
     return told.toString();
   }
 

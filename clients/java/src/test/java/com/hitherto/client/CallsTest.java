@@ -91,7 +91,8 @@ class CallsTest {
   @Test
   void attemptsEnd() {
     server.fails(Scripted.GONE, Scripted.GONE, Scripted.GONE, Scripted.GONE, Scripted.GONE);
-    failsWith(Status.Code.UNAVAILABLE, () -> client.saveMemory("ana", "x"));
+    var error = failsWith(Status.Code.UNAVAILABLE, () -> client.saveMemory("ana", "x"));
+    assertTrue(error.getMessage().contains("start it with `hitherto up`, or set HITHERTO_EXTRACTION_ADDRESS"));
     assertEquals(4, server.saved.size());
   }
 
@@ -401,7 +402,8 @@ class CallsTest {
             () -> server.client().token("two words"),
             () -> server.client().clientCertificate("c.pem", "k.pem").build(),
             () -> server.client().tls("ca.pem").clientCertificate("c.pem", "").build(),
-            () -> server.client().tls("missing.pem").build())) {
+            () -> server.client().tls("missing.pem").build(),
+            () -> server.client().retrieval("http://127.0.0.1:50051").build())) {
       assertThrows(IllegalArgumentException.class, refused);
     }
   }
