@@ -238,7 +238,7 @@ def _key_of_an_earlier_folder(installation: Installation) -> None:
 
 FAULTS: dict[str, tuple[Break, str, str]] = {
     "wrong key": (_refuse_chat(StatusFault(401)), "chat", "OPENAI_API_KEY"),
-    "no such model": (_refuse_chat(StatusFault(404)), "chat", "MEMORY_EXTRACTION_MODEL"),
+    "no such model": (_refuse_chat(StatusFault(404)), "chat", "the requested model is gpt-"),
     "no path": (_without_a_path, "chat", "/v1"),
     "no path to vectors": (_without_a_path, "embedding", "/v1"),
     "slow": (_slow("chat"), "chat", "HITHERTO_MODEL_TIMEOUT_SECONDS"),

@@ -35,7 +35,13 @@ from hitherto_shared.encryption.examination import try_keys
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore
 from hitherto_shared.key_files import hash_key_path, load_hash_key, user_keys_dir
-from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelTooSlow, PromptTooLong
+from hitherto_shared.model_api import (
+    ModelError,
+    ModelMisbehaved,
+    ModelMisconfigured,
+    ModelTooSlow,
+    PromptTooLong,
+)
 from hitherto_shared.rpc.server import expired_certificates
 from hitherto_shared.service_command import unknown_variables
 from hitherto_shared.startup import refusals
@@ -221,8 +227,7 @@ async def _asked(
         )
         return
     except ModelError as error:
-        remedy = _TOO_SLOW if isinstance(error, ModelTooSlow) else _PAGE
-        yield Diagnosis("chat", "fault", str(error), remedy)
+        yield Diagnosis("chat", "fault", str(error), _remedy(error, settings.extraction_model))
         return
     seconds = time.monotonic() - began
     yield Diagnosis("chat", "ok", f"{reply.model} answers, in {seconds:.1f} s")
@@ -233,6 +238,17 @@ async def _asked(
     else:
         how = " (inside other words, which are left out)" if wrapped else ""
         yield Diagnosis("schema", "ok", f"the answer has the required form{how}")
+
+
+def _remedy(error: ModelError, model: str) -> str:
+    """What to do about a call that failed; the name of the model that a server may not have."""
+    if isinstance(error, ModelTooSlow):
+        return _TOO_SLOW
+    return (
+        f"the requested model is {model}; {_PAGE}"
+        if isinstance(error, ModelMisconfigured)
+        else _PAGE
+    )
 
 
 def _read(text: str) -> tuple[dict[str, Any], bool]:
@@ -264,7 +280,7 @@ async def _embedding(settings: ExtractionSettings, embedder: Embedder) -> AsyncI
         yield Diagnosis("dimensions", "fault", str(error), f"set EMBEDDING_DIMENSIONS={error.size}")
         return
     except ModelError as error:
-        remedy = _TOO_SLOW if isinstance(error, ModelTooSlow) else _PAGE
+        remedy = _remedy(error, settings.embedding_model)
         remedy += "; without an embedder set HITHERTO_EMBEDDER=offline"
         yield Diagnosis("embedding", "fault", str(error), remedy)
         return
