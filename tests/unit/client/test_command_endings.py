@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from unicodedata import normalize
 
@@ -17,6 +18,7 @@ from hitherto_client.command.output import clean
 from tests.unit.client.command_samples import hitherto, lines_file
 from tests.unit.client.fake_services import Failure, Fakes, RunCommand
 
+ROOT = Path(__file__).parents[3]
 RUN = "import sys; from hitherto_client.command import main; sys.exit(main())"
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]not markup[/bold] \x9b2J\u202eevil \x00:smile:"
@@ -236,8 +238,10 @@ class TestAnOutputThatTakesNothing:
 
 @pytest.mark.faults
 class TestInstallation:
-    def run(self, missing: str, command: str = "health") -> tuple[int, str]:
-        """The command where a package is not installed."""
+    def run(self, missing: str, *words: str, script: str = "hitherto") -> tuple[int, str]:
+        """A command where a package is not installed."""
+        scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+        module, _, function = scripts[script].partition(":")
         blocked = (
             "import sys\n"
             "class Block:\n"
@@ -245,8 +249,9 @@ class TestInstallation:
             f"        if name == {missing!r}:\n"
             "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
             "sys.meta_path.insert(0, Block())\n"
-            "from hitherto_client.command import main\n"
-            f"sys.exit(main([{command!r}]))\n"
+            f"sys.argv = {[script, *words]!r}\n"
+            f"from {module} import {function} as main\n"
+            "sys.exit(main())\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", blocked],
@@ -263,6 +268,12 @@ class TestInstallation:
             assert code == 2
             assert "needs rich: " in err
             assert f"pip install 'hitherto[{extra}]'" in err
+
+    @pytest.mark.parametrize("service", ["retrieval", "extraction"])
+    def test_so_do_the_commands_of_the_services(self, service: str) -> None:
+        code, err = self.run("pydantic", script=f"hitherto-{service}")
+        told = f"hitherto-{service}: this needs pydantic: pip install 'hitherto[{service}]'\n"
+        assert (code, err) == (2, told)
 
 
 # What a table shows where the terminal is too narrow for it.
