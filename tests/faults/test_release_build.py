@@ -78,7 +78,7 @@ def check_alone(wheel: Path, environment: Path) -> None:
 
         demo = run(hitherto, "demo", "--data-dir", data, **settings)
         assert demo.returncode == 0, demo.stderr
-        assert "because she said on 2026-10-05" in demo.stdout
+        assert "learnt from her message of 2026-10-05" in demo.stdout
         assert alive(data) == []
 
 

@@ -33,13 +33,13 @@ def tell_in_one_screen(story: Story) -> None:
             _prove(story, result.memory, memories)
     _take_back(story, memories)
 
-    page.chapter(f"What else is known of her, of {len(memories)} memories")
     shown = _selection(memories)
+    page.chapter(f"{len(shown)} of the {len(memories)} memories about her")
     for memory in shown:
         page.line(_learnt(memory, story.zone(USER)))
     page.line(f"and {len(memories) - len(shown)} more")
 
-    page.chapter("What the assistant was told")
+    page.chapter("The answer in the assistant's prompt")
     page.block(block)
     page.say("")
 
@@ -72,12 +72,12 @@ def _prove(story: Story, memory: Memory, memories: Sequence[Memory]) -> None:
     page.item(memory.content, "green")
     for source in memory.sources[:1]:
         message = _message(story, source.conversation_id, source.message_id)
-        page.item(f"because she said on {day(sent_at(message), zone)}:")
+        page.item(f"learnt from her message of {day(sent_at(message), zone)}:")
         page.quote(message.content)
     for older in memories:
         if older.superseded_by == memory.id:
             page.line(
-                f"it replaced: {older.content} (true {day(older.valid_from, zone)} to "
+                f"replaced: {older.content} (true {day(older.valid_from, zone)} to "
                 f"{day(older.valid_to, zone)})"
             )
     for doubtful in memories:
@@ -87,13 +87,13 @@ def _prove(story: Story, memory: Memory, memories: Sequence[Memory]) -> None:
 
 
 def _take_back(story: Story, memories: Sequence[Memory]) -> None:
-    """Take the change back, as if it had been planted."""
+    """Roll the change back, as if it had been planted."""
     story.running.client.rollback_source(story.run.user(USER), conversation=_CHANGE)
     before = {memory.id: memory.status for memory in memories}
     for memory in story.memories(USER):
         if memory.status != before[memory.id]:
-            now = "true again" if memory.status == "active" else "no longer told"
-            story.page.line(f"that conversation taken back, {now}: {memory.content}")
+            now = "restores" if memory.status == "active" else "removes"
+            story.page.line(f"rolling that conversation back {now}: {memory.content}")
 
 
 def _selection(memories: Sequence[Memory]) -> list[Memory]:
@@ -147,16 +147,14 @@ def tell_own(story: Story) -> None:
             page.table(LEARNT_COLUMNS, learnt(memories, story.zone(user))[-_ROWS:])
         if len(memories) > _ROWS:
             page.say(
-                f"These are the newest {_ROWS}; {len(memories) - _ROWS} older ones follow them."
+                f"These are the newest {_ROWS}; {len(memories) - _ROWS} older ones are not shown."
             )
         profile = story.profile(user)
         for line in profile_lines(profile) if profile else []:
             page.item(line)
         reply = story.context(user)
-        page.say(
-            f"\nWhat an assistant is told about {user} ({reply.prompt_tokens} tokens):", "bold"
-        )
-        page.block(reply.prompt_block or "(nothing: there is nothing to tell)")
+        page.say(f"\nThe context about {user} for a prompt ({reply.prompt_tokens} tokens):", "bold")
+        page.block(reply.prompt_block or "(empty: nothing was learnt)")
     page.chapter("Totals")
     states = Counter(item.job.state for item in story.work.learnt)
     page.item(f"{len(story.work.learnt)} transcripts of {len(users)} users")
@@ -167,9 +165,7 @@ def tell_own(story: Story) -> None:
         if not item.job.succeeded:
             page.item(f"{item.transcript.conversation_id}: {item.job.error}", "red")
     page.say(
-        "This run's users are the file's with the mark ~"
-        + story.run.mark
-        + " behind their names, so that "
-        "a file can be tried again and again."
+        f"In this run, every user id of the file ends with ~{story.run.mark}: a file can be tried "
+        "again and again."
     )
     tell_cost(story)

@@ -42,12 +42,15 @@ class StoryPage:
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        # As of a terminal that shows no other letters.
+        self._ascii = console.options.ascii_only
 
     def chapter(self, title: str) -> None:
         """Begin a section."""
         self.console.print()
         self.console.print(Text(clean_lines(title), style="bold cyan"))
-        self.console.print(Text("─" * min(len(title), self.console.width), style="cyan"))
+        line = "-" if self._ascii else "─"
+        self.console.print(Text(line * min(len(title), self.console.width), style="cyan"))
 
     def say(self, text: str, style: str = "") -> None:
         """A paragraph."""
@@ -62,7 +65,8 @@ class StoryPage:
         """An item on one line, cut to the width."""
         room = self.console.width - len("  - ")
         text = " ".join(text.split())
-        self.item(text if len(text) <= room else text[: room - 1] + "…")
+        more = "..." if self._ascii else "…"
+        self.item(text if len(text) <= room else text[: room - len(more)] + more)
 
     def quote(self, text: str) -> None:
         """Words as somebody sent them, each line marked as a quotation."""
@@ -110,7 +114,7 @@ def oldest_first(memory: Memory) -> tuple[datetime, str]:
     return memory.valid_from or EARLIEST, memory.content
 
 
-LEARNT_COLUMNS = ("type", "what was learnt", "since", "sure", "said#")
+LEARNT_COLUMNS = ("type", "what was learnt", "since", "sure", "times said#")
 
 
 def learnt(memories: Iterable[Memory], zone: str = "UTC") -> list[tuple[str, ...]]:
@@ -121,7 +125,7 @@ def learnt(memories: Iterable[Memory], zone: str = "UTC") -> list[tuple[str, ...
             memory.content,
             day(memory.valid_from, zone),
             memory.confidence,
-            f"{len(memory.sources)}×",
+            str(len(memory.sources)),
         )
         for memory in sorted(memories, key=oldest_first)
     ]
@@ -136,7 +140,7 @@ def profile_lines(profile: Profile) -> list[str]:
 def _flat(value: Mapping[str, Any], path: str = "") -> Iterable[str]:
     # Sorted: the fields of a Struct have no order.
     for key, inner in sorted(value.items()):
-        here = f"{path} › {key}" if path else key
+        here = f"{path}.{key}" if path else key
         if isinstance(inner, Mapping):
             yield from _flat(inner, here)
         elif inner:
