@@ -164,8 +164,8 @@ async def test_h3_a_key_that_is_made_during_an_erase_does_not_stay(
     assert key_files(services.folder, tenant.tenant_id) == []
     monkeypatch.setattr(UserKeys, "make", making)
     # Nor does one that somebody left behind since.
-    await keys_of(services_folder).make(tenant.tenant_id, "ana")
+    await keys_of(services.folder).make(tenant.tenant_id, "ana")
     assert await reinstate(services)
-    assert key_files(services_folder, tenant.tenant_id) == []
+    assert key_files(services.folder, tenant.tenant_id) == []
     await choose(services, encrypt_sensitive=True)
     assert len(key_files(services.folder, tenant.tenant_id)) == 1
