@@ -89,7 +89,6 @@ def _import(
         first = next(records, None)
         if first is None:
             return ""
-        _show(bar, files)
         reply = stream(
             client.connection,
             "StreamMemories" if file.kind == "memories" else "StreamTranscripts",

@@ -77,6 +77,13 @@ class TestImport:
             ("minh", 2, 3),
         ]
 
+    def test_progress_counts_what_was_taken(
+        self, ready: Fakes, tmp_path: Path, run_command: RunCommand
+    ) -> None:
+        """Also of a file that is read before anything is sent."""
+        path = write(tmp_path, {"content": "Likes tea."})
+        assert "100 %  1 taken" in run_command(0, ["import", path, "--user", "ana"]).err
+
     def test_a_service_that_goes_away_meanwhile_is_named_once(
         self, ready: Fakes, tmp_path: Path
     ) -> None:
