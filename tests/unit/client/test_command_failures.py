@@ -196,7 +196,7 @@ class TestSubmit:
         assert job_pb2.JobState.Name(state).removeprefix("JOB_STATE_").lower() in out
         assert "MODEL_UNUSABLE" in err
         fakes.extraction.outcomes["chat-1"] = state
-        out, _ = run_command(1, ["submit", lines_file(tmp_path, "chat-1", "chat-2")])
+        out, _ = fakes.run(1, ["submit", lines_file(tmp_path, "chat-1", "chat-2")])
         assert "nothing new" not in out
 
     def test_violations_name_file_and_line(self, fakes: Fakes, tmp_path: Path) -> None:
