@@ -11,6 +11,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from hitherto_shared.database.bootstrap import bootstrap
 from hitherto_shared.database.connect import LOGINS
@@ -194,6 +195,27 @@ def test_no_migration_is_cut_off_by_a_default_of_the_database(empty_database: st
         connection.execute(SLOW_TABLES)
     limit_transactions(empty_database, milliseconds=1_000)
     assert migrate(empty_database) == [each.name for each in all_migrations()]
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_of_another_encoding_is_refused(
+    postgres: EmbeddedPostgres, empty_database: str, encoding: str
+) -> None:
+    """`initdb --no-locale` makes one of SQL_ASCII."""
+    name = str(conninfo_to_dict(empty_database)["dbname"])
+    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE template0 LOCALE 'C' ENCODING {}").format(
+                sql.Identifier(name), sql.Literal(encoding)
+            )
+        )
+    for asked in ([], ["--dry-run"]):
+        done = command(empty_database, *asked)
+        assert (done.returncode, done.stdout) == (1, ""), done.stderr
+        assert f"the database has the encoding {encoding}" in done.stderr
+        assert "ENCODING 'UTF8'" in done.stderr
+    assert tables(empty_database) == 0
 
 
 def test_check_lists_what_is_pending(conninfo: str, superuser_conninfo: str) -> None:

@@ -33,6 +33,7 @@ from hitherto_shared.database.logins import PASSWORD_VARIABLES
 
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 7)  # the first with halfvec
+_NEW_DATABASE = "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'"
 _ATTEMPTS = 10
 _PATIENCE = 3
 """Attempts after which an internal error at a password is no concurrent change of the role."""
@@ -86,8 +87,8 @@ def bootstrap(
         migrator_password: Password for `migrator` when it is created.
 
     Raises:
-        BootstrapError: A right is missing (the text has the SQL for an administrator), or the
-            server is too old or has no pgvector.
+        BootstrapError: A right is missing (the text has the SQL for an administrator), the server
+            is too old or has no pgvector, or the database is not in UTF-8.
         DatabaseUnreachable: No connection could be made.
     """
     given = service_passwords(conninfo) if passwords is None else passwords
@@ -145,7 +146,7 @@ def missing_statements(connection: psycopg.Connection) -> list[str]:
     """What `bootstrap` would run in the database of the connection, without passwords.
 
     Raises:
-        BootstrapError: The server is too old or has no pgvector.
+        BootstrapError: The server is too old or has no pgvector, or the database is not in UTF-8.
     """
     passwords: dict[Role, str | None] = dict.fromkeys(LOGINS)
     passwords |= _of_nodes(connection, "")
@@ -171,6 +172,12 @@ def _missing(
     if major < _OLDEST_POSTGRES:
         raise BootstrapError(
             f"the server runs PostgreSQL {major}; {_OLDEST_POSTGRES} or later is needed"
+        )
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise BootstrapError(
+            f"the database has the encoding {encoding}, and texts of all languages need UTF8:"
+            f" create another one with {_NEW_DATABASE}, and name it in DATABASE_URL"
         )
     steps = _missing_extension(connection)
     # The existing roles, and whether they may log in.
