@@ -17,8 +17,8 @@ OF_THE_SETTINGS: Sequence[str] = (*OF_A_MODEL, "BUDGET_EXHAUSTED")
 """Reasons that changed settings may have removed by the time the service starts."""
 
 # Those first that were checked longest ago, so that no single job is the probe every time. One that
-# is locked may stay so for long; any other one serves.
-_WAKE_SOME = """
+# is locked may stay so for long, and holds up no other one.
+_WAKE = """
 UPDATE jobs SET run_after = clock_timestamp()
 WHERE job_id = ANY(ARRAY(
     SELECT job_id FROM jobs
@@ -26,15 +26,8 @@ WHERE job_id = ANY(ARRAY(
       AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
       AND run_after > clock_timestamp()
     ORDER BY run_after
-    LIMIT %(most)s
+    LIMIT %(most)s::bigint
     FOR UPDATE SKIP LOCKED))
-"""
-
-_WAKE_ALL = """
-UPDATE jobs SET run_after = clock_timestamp()
-WHERE state = 'failed' AND error_reason = ANY(%(reasons)s)
-  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
-  AND run_after > clock_timestamp()
 """
 
 
@@ -49,12 +42,10 @@ async def wake(
 
     Returns how many.
     """
-    values = {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)}
+    kinds = None if kinds is None else list(kinds)
+    values = {"reasons": list(reasons), "kinds": kinds, "most": most}
     async with connection.transaction():
-        if most is None:
-            cursor = await connection.execute(_WAKE_ALL, values)
-        else:
-            cursor = await connection.execute(_WAKE_SOME, {**values, "most": most})
+        cursor = await connection.execute(_WAKE, values)
         if cursor.rowcount:
             await announce(connection, "queued")
         return cursor.rowcount
