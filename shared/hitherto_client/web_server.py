@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import get_remote_addr
 
 logger = logging.getLogger("uvicorn.error")
 
@@ -30,10 +32,13 @@ DRAIN_SECONDS = 5
 class ImpatientProtocol(H11Protocol):
     """A connection that is closed if its client takes too long to send a request.
 
-    uvicorn waits without limit. Anybody could thus hold all connections that the process may open,
-    and the memory of as many bodies.
+    uvicorn waits without limit, and the event loop waits a minute for any number of TLS handshakes.
+    Anybody could thus hold all connections that the process may open, and the memory of as many
+    bodies. So a handshake takes place here, and counts as a request that is not sent.
     """
 
+    tls: ssl.SSLContext | None = None
+    _handshake: asyncio.Future[None] | None = None
     _waits_since = 0.0
     _timer: asyncio.TimerHandle | None = None
 
@@ -42,13 +47,31 @@ class ImpatientProtocol(H11Protocol):
 
         It is the one that waits longest of those from the address from which most wait.
         """
-        super().connection_made(transport)
+        if self.tls is None or self._handshake is not None:
+            super().connection_made(transport)
+        else:
+            self.transport, self.client = transport, get_remote_addr(transport)
+            self.connections.add(self)
+            self._handshake = self.loop.create_future()
+            self._handshake.add_done_callback(self._shook_hands)
+            # `start_tls` would leave it to chance who gets the first bytes.
+            secured = SSLProtocol(self.loop, self, self.tls, self._handshake, server_side=True)
+            transport.set_protocol(secured)
+            secured.connection_made(transport)
         self._wait()
-        waiting = [one for one in self.connections if isinstance(one, type(self)) and one._waits]
+        waiting = [
+            one for one in self.connections if isinstance(one, ImpatientProtocol) and one._waits
+        ]
         if len(waiting) > MOST_WAITING:
             [(crowd, _)] = Counter(one._address for one in waiting).most_common(1)
             of_crowd = (one for one in waiting if one._address == crowd)
             min(of_crowd, key=lambda one: one._waits_since)._give_up()
+
+    def _shook_hands(self, handshake: asyncio.Future[None]) -> None:
+        """Forget a connection whose handshake failed: only the others are lost."""
+        if handshake.exception() or self.flow is None:
+            self._stop()
+            self.connections.discard(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
@@ -181,13 +204,15 @@ def web_server_config(
     whether it came over TLS. `has_own_log` tells that the process has configured logging; else the
     server writes what goes wrong, for people. Without a certificate, it serves without TLS.
     """
-    config = uvicorn.Config(
+    # Left to itself, uvicorn would let the event loop accept TLS.
+    tls = certificate.context if certificate else None
+    return uvicorn.Config(
         refuse_two_lengths(app),
         log_config=None if has_own_log else uvicorn.config.LOGGING_CONFIG,
         log_level=None if has_own_log else "warning",
         host=host,
         port=port,
-        http=ImpatientProtocol,
+        http=type("_Protocol", (ImpatientProtocol,), {"tls": tls}),
         ws="none",
         # Addresses name people.
         access_log=False,
@@ -195,8 +220,3 @@ def web_server_config(
         forwarded_allow_ips=["127.0.0.1", "::1", *proxies],
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    if certificate is not None:
-        # What the options of the package name is read once.
-        config.load()
-        config.ssl = certificate.context
-    return config

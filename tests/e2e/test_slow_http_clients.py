@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
 from hitherto_client import web_server
+from hitherto_client.console.target import ConsoleTarget
+from tests.certificates import Authority
 from tests.e2e import test_mcp
 from tests.e2e.conftest import Services
-from tests.e2e.consoles import console_over
+from tests.e2e.consoles import console_over, served
 
 BEGINNINGS = {
     "nothing": b"",
@@ -96,3 +100,24 @@ async def test_a_crowd_at_one_address_closes_its_own_and_no_other_s(
         assert (await reader.readline()).startswith(b"HTTP/1.1 ")
     for open_one in (writer, *(one for _, one in crowd)):
         open_one.close()
+
+
+async def test_unfinished_handshakes_are_bounded_like_unfinished_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a client sends nothing, or the beginning of its first message."""
+    monkeypatch.setattr(web_server, "MOST_WAITING", 3)
+    authority = Authority(tmp_path, "ours")
+    trusted = ssl.create_default_context(cafile=authority.file)
+    target = ConsoleTarget("127.0.0.1:1", "127.0.0.1:1")  # no page is asked for
+    async with served(target, authority.pair("console")) as url:
+        silent = [await begun(url, beginning) for beginning in (b"", b"\x16\x03\x01", b"", b"")]
+        await closed(silent[0][0])
+        async with httpx2.AsyncClient(trust_env=False, verify=trusted) as http:
+            assert (await http.get(f"{url}/nowhere", timeout=PATIENCE_SECONDS)).status_code == 404
+        await closed(silent[1][0])
+        monkeypatch.setattr(web_server, "REQUEST_SECONDS", 0.2)
+        silent.append(await begun(url, b"\x16\x03\x01"))
+        await closed(silent[-1][0])
+        for _, writer in silent:
+            writer.close()
