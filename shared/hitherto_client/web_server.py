@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import os
 import ssl
@@ -98,13 +99,22 @@ class ImpatientProtocol(H11Protocol):
 
     @property
     def _address(self) -> str:
-        return self.client[0] if self.client else ""
+        return neighbourhood(self.client[0] if self.client else "")
 
     @property
     def _waits(self) -> bool:
         """Whether the client has not sent all of a request."""
         sending = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         return sending and not self.transport.is_closing()
+
+
+def neighbourhood(address: str) -> str:
+    """What counts as one address: of IPv6 a /64, which every client has for itself."""
+    try:
+        found = ipaddress.IPv6Address(address)
+    except ValueError:
+        return address
+    return address if found.ipv4_mapped else str(ipaddress.ip_network((found, 64), strict=False))
 
 
 class ServedCertificate:

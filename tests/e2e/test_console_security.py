@@ -59,8 +59,14 @@ async def test_a_wrong_credential_is_refused(console: str) -> None:
             assert "/sign-in" in stranger.url, given
 
 
-async def test_tries_of_one_address_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever tries many credentials fills neither the memory nor the time of the console."""
+@pytest.mark.parametrize("address", ["192.0.2.7", "2001:db8:0:7::{}"])
+async def test_tries_of_one_address_do_not_pile_up(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Whoever tries many credentials fills neither the memory nor the time of the console.
+
+    Who has one address of IPv6 has its network.
+    """
     monkeypatch.setattr(signing_in, "MOST_OPEN_TRIES", 3)
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -76,8 +82,12 @@ async def test_tries_of_one_address_do_not_pile_up(monkeypatch: pytest.MonkeyPat
         await stranger.open("/sign-in")
         form = {**stranger.hidden("/sign-in"), "credential": "forged", "person": "ana"}
         tries = [
-            asyncio.create_task(stranger.http.post("/sign-in", data=form))
-            for _ in range(signing_in.MOST_OPEN_TRIES + 1)
+            asyncio.create_task(
+                stranger.http.post(
+                    "/sign-in", data=form, headers={"x-forwarded-for": address.format(number)}
+                )
+            )
+            for number in range(signing_in.MOST_OPEN_TRIES + 1)
         ]
         # The services answer nothing: the first answer is that of the try that was too many.
         answered, waiting = await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)

@@ -29,6 +29,7 @@ from hitherto_client.console.visits import (
     only_here,
 )
 from hitherto_client.errors import HithertoCallError
+from hitherto_client.web_server import neighbourhood
 
 _FORM_COOKIE = "hitherto_console_form"
 _AT_ONCE = asyncio.Semaphore(4)
@@ -76,7 +77,8 @@ async def _sign_in(request: Request) -> Response:
     credential, person = form.text("credential"), form.text("person")
     if len(credential) > _MOST_CREDENTIAL_CHARS:
         return _form(request, wanted, person=person, problem=_UNKNOWN)
-    tries = _addresses.setdefault(request.client.host if request.client else "", _Tries())
+    address = neighbourhood(request.client.host if request.client else "")
+    tries = _addresses.setdefault(address, _Tries())
     if tries.open >= MOST_OPEN_TRIES:
         told = "Too many are signing in from this address. Try again in a minute."
         return _form(request, wanted, person=person, problem=told, status=429)
