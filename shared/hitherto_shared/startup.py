@@ -45,7 +45,12 @@ from hitherto_shared.database.migrate import (
     schema_state,
 )
 from hitherto_shared.database.pool import Connection, Reads
-from hitherto_shared.database.rights import lacking_rights, told_of
+from hitherto_shared.database.rights import (
+    AnotherOwner,
+    lacking_rights,
+    require_ownership,
+    told_of,
+)
 from hitherto_shared.key_files import (
     hash_key_path,
     load_deployment_secret,
@@ -197,6 +202,10 @@ def _warn_of_lost_rights(conninfo: str, roles: Sequence[Role]) -> None:
     """Say what is lost: calls that do not need it go on."""
     with connected(conninfo) as connection:
         lacking = lacking_rights(connection, roles)
+        try:
+            require_ownership(connection)
+        except AnotherOwner as error:
+            logger.warning("%s. Until then, no later version can migrate it", error)
     if lacking:
         logger.warning(
             "%s: calls and jobs that need it fail; run `%s`, which grants it again",
