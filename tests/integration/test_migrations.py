@@ -264,6 +264,7 @@ def test_what_everybody_may_do_after_a_restore_without_privileges_is_revoked_aga
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
         granted = rights(connection)
         # As a function is when it has just been made.
+        connection.execute("REVOKE ALL ON FUNCTION analyse_grown FROM hitherto_maintenance")
         connection.execute("GRANT EXECUTE ON FUNCTION analyse_grown TO PUBLIC")
         assert "REVOKE ALL ON FUNCTION hitherto.analyse_grown() FROM PUBLIC" in script(conninfo)
         done = command(conninfo)

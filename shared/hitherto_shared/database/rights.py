@@ -37,8 +37,12 @@ lacking AS (
     CROSS JOIN pg_catalog.pg_roles AS r
     WHERE r.rolname = ANY (%(logins)s)
       AND p.proowner = to_regrole(%(owner)s)
-      AND (NOT p.prosecdef OR r.rolname = 'hitherto_maintenance')
-      AND NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
+      AND CASE
+        WHEN NOT p.prosecdef THEN NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
+        WHEN r.rolname = 'hitherto_maintenance' THEN NOT EXISTS (
+            -- Everybody's right is about to be revoked (`remedies`).
+            SELECT FROM aclexplode(p.proacl) AS a WHERE a.grantee = r.oid)
+      END
     UNION ALL
     SELECT r.rolname,
         CASE WHEN w.field = '' THEN w.privilege ELSE format('%%s (%%I)', w.privilege, w.field) END,
