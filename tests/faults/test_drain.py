@@ -99,7 +99,11 @@ async def test_rows_9_and_10_a_job_that_hangs_is_handed_back_and_a_call_in_fligh
         watched = extraction_service_pb2.WatchJobRequest(job_id=entries[0].job_id)
         jobs_watch = stub.WatchJob(watched)
         assert (await anext(aiter(jobs_watch))).job.id == watched.job_id
-        assert await extraction.end() == 0
+        # A terminal that is closed sends it, and the shell there once more.
+        extraction.send(signal.SIGHUP)
+        await eventually(lambda: "draining" in extraction.said, "the drain")
+        extraction.send(signal.SIGHUP)
+        assert await extraction.ended() == 0
     found = jobs(scene.conninfo)
     assert [found[entry.job_id] for entry in entries] == [("queued", 0)] * 3
     scene.model.always(None)

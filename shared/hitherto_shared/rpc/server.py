@@ -1,7 +1,7 @@
 """The gRPC server: limits, gateway, health, and shutdown.
 
-On SIGTERM or SIGINT, health reports NOT_SERVING, new calls are refused, and running ones finish
-within `drain_seconds`. A second signal ends the process at once.
+On SIGTERM, SIGINT or SIGHUP, health reports NOT_SERVING, new calls are refused, and running ones
+finish within `drain_seconds`. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -358,22 +358,26 @@ def check_free(listen: str) -> None:
 
 
 def end_signal() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets; the second signal ends the process.
+    """An event that the first SIGTERM, SIGINT or SIGHUP sets; the second ends the process.
 
-    The end of a process that gave this one a lifeline sets it too.
+    The end of a process that gave this one a lifeline sets it too. Of a terminal that is gone, its
+    shell and the system may tell one after the other: a second SIGHUP changes nothing.
     """
     event = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def received(number: signal.Signals) -> None:
-        if event.is_set():
+        if not event.is_set():
+            logger.info("%s: draining", number.name)
+            event.set()
+        elif number != signal.SIGHUP:
             logger.warning("second %s: ending now", number.name)
             os._exit(1)
-        logger.info("%s: draining", number.name)
-        event.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, received, number)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # `nohup` lets it be ignored.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, received, number)
 
     def gone() -> None:
         logger.info("the process that started this one is gone: draining")
