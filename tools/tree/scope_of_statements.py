@@ -30,7 +30,7 @@ ACROSS_USERS = {
     "queue/jobs": "_GET _OWN_RANGE _RETRY _RETRY_ALL _LATEST_BACKFILL",
     "queue/leases": "_RENEW _RENEW_ONCE_FREE",
     "queue/limit": "_COUNT",
-    "queue/waking": "_WAKE_ALL _WAKE_SOME",
+    "queue/waking": "_WAKE",
     "storage/access": "_COUNT",
     "storage/audit": "_PAGE _UNSIGNED",
     "storage/consolidation": "_CROWDED_USERS",
