@@ -414,6 +414,10 @@ def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None
     assert "… Cork is nice. … Tea is cheap there. …" in block(context).text
     plain = found(RelevantItem.of_message(said, 0.9))
     assert "- Bao: This sentence" in block(plain).text
+    # The number of a point is no sentence of its own.
+    said = message(1, f"{filling}1. Cork is nice.\n2. Limerick.\n3. {filling}")
+    context = replace(context, relevant=[RelevantItem.of_message(said, 0.9)])
+    assert "entirely. … 1. Cork is nice. …" in block(context).text
 
 
 def test_of_equal_sentences_of_a_long_message_the_earlier_are_told_in_every_process() -> None:

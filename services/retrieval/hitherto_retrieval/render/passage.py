@@ -67,8 +67,11 @@ def _sentences(text: str, most: int) -> Sequence[str]:
     """The sentences of a text, with the white space after them; overlong ones in parts."""
     borders = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
     found: list[str] = []
+    at = 0
     for start, end in pairwise(borders):
-        at = start
+        # The number of a point is no sentence, but begins the next one.
+        if end < len(text) and not any(map(str.isalpha, text[start:end])):
+            continue
         while end - at > most:
             cut = text.rfind(" ", at + most // 2, at + most) + 1 or at + most
             while cut > at + 1 and not is_border(text, cut, at):
@@ -77,6 +80,7 @@ def _sentences(text: str, most: int) -> Sequence[str]:
             at = cut
         if text[at:end].strip():
             found.append(text[at:end])
+        at = end
     return found or [text]
 
 
