@@ -154,6 +154,13 @@ def test_the_first_words_of_a_conversation_stand_once(template: str, said: str, 
     assert "\n2026-01-04:\n" in printed
 
 
+def test_the_cut_beginning_of_a_message_names_no_conversation() -> None:
+    said = RelevantItem.of_message(message(7, "Two kilos of bones."), 0.7)
+    for title, above in ((CUT, "2026-01-08:"), ("Phở", "In “Phở”, 2026-01-08:")):
+        printed = lines(found(said, titled=[summary("c3", title, "")]))
+        assert printed[printed.index("- Bao: Two kilos of bones.") - 1] == above
+
+
 def test_days_are_those_of_the_users_time_zone() -> None:
     late = RelevantItem.of_memory(
         memory(1, "fact", "Called.", valid_from=datetime(2026, 3, 14, 22, tzinfo=UTC)), 0.9

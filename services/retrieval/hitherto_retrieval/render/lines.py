@@ -269,10 +269,14 @@ class Lines:
         return f" in “{title}”" if title else ""
 
     def _placed(self, said_in: str) -> str:
-        """The title of a conversation, cut to a few words; empty if it has none."""
+        """The title of a conversation, cut to a few words; empty if it has none.
+
+        The cut beginning of a message is none: its first words tell nothing apart.
+        """
         if said_in not in self._places:
             summary = self.summaries.get(said_in)
-            title = "" if summary is None else shortened(clean(summary.title), _PLACE_BYTES)
+            title = "" if summary is None else summary.title
+            title = "" if title.endswith(ELLIPSIS) else shortened(clean(title), _PLACE_BYTES)
             self._places[said_in] = title
         return self._places[said_in]
 
