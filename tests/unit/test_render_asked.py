@@ -18,7 +18,15 @@ from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_retrieval.render.layouts import NOTHING
 from hitherto_retrieval.render.tokens import counter
-from hitherto_shared.models import NEUTRAL_TITLE, Entity, Memory, Message, Profile, SourceRef
+from hitherto_shared.models import (
+    NEUTRAL_TITLE,
+    Entity,
+    Memory,
+    Message,
+    Preference,
+    Profile,
+    SourceRef,
+)
 from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
 
 COUNT = counter("o200k_base")
@@ -590,6 +598,30 @@ def test_a_line_of_the_profile_comes_first_for_the_rarer_words_of_a_question() -
         assert about[0].startswith(first), (terms, about)
         if "child" in terms and terms["child"] > 1:
             assert about[1].startswith("Fact: children"), about
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_was_inferred_of_the_user_stands_after_the_answers(template: str) -> None:
+    context = replace(
+        much(),
+        profile=Profile("u1", facts={"personal": {"name": "Thanh"}}),
+        preferences=[
+            Preference("interaction", "message_style", "brief", 0.9, 9, SAID),
+            Preference("topics", "sailing", True, 0.9, 9, SAID),
+        ],
+        terms={"style": 3.0},
+    )
+    # A custom template has a place for the whole profile.
+    first = template == "custom"
+    for terms, style_first in (({"style": 3.0}, True), ({}, first)):
+        text = block(replace(context, terms=terms), template, 20_000).text
+        answer = text.index("Found statement 0 ")
+        assert text.index("Thanh") < answer
+        assert (text.index("message style") < answer) == style_first, text
+        assert (text.index("sailing") < answer) == first, text
+    # An answer is worth more than a guess.
+    little = block(replace(context, terms={}), template, 500).text
+    assert ("message style" in little) == first
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -89,7 +89,7 @@ def _asked(context: PromptContext, lines: Lines, copies: Counter[str]) -> dict[s
     known = without(known, answer)
     pinned = Section.of(memory_entries(known, lines))
     return {
-        "profile": Section(profile_entries(known.lines, lines)),
+        "profile": Section(profile_entries([*known.lines, *known.inferred], lines)),
         "memories": pinned if copies["relevant"] else answer,
         "relevant": answer if copies["relevant"] else pinned,
         "conversations": Section.of(conversation_entries(known, lines)),

@@ -9,7 +9,7 @@ they print what answers it (`evidence`), and of the rest what affects any answer
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hitherto_retrieval.render.budget import Entry, Plan, Section, Step
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
@@ -80,6 +80,7 @@ class SectionsOfBlock:
     items: Section
     conversations: Section
     entities: Section
+    inferred: Section = field(default_factory=lambda: Section([]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +111,15 @@ class Shape:
         else:
             items = Section.of(item_entries(known.items, lines), related)
         memories = [lines.memory(one, self.memory(one)) for one in known.memories]
+        # After the answers, they do not continue the profile.
+        after = _APART if context.asked and remembered == about else remembered
         return SectionsOfBlock(
             Section(self.profile(known.lines, lines), about),
-            # After the answers, they do not continue the profile.
-            Section.of(
-                memories,
-                _APART if context.asked and remembered == about else remembered,
-                numbered=self.numbered,
-            ),
+            Section.of(memories, after, numbered=self.numbered),
             items,
             Section.of(conversation_entries(known, lines), recent),
             Section(entity_entries(known.entities), entities),
+            Section(self.profile(known.inferred, lines), after),
         )
 
 
@@ -299,6 +298,7 @@ def answering(of: SectionsOfBlock, *, nothing: bool) -> Plan:
         Step(of.entities, share=_NAMED_FLOOR, skips=True),
         # That nothing answers is said above all.
         *((evidence, memories) if nothing else (memories, evidence)),
+        Step(of.inferred, skips=True),
     )
 
 
@@ -328,7 +328,7 @@ def _planned(
 ) -> PromptLayout:
     if context.asked:
         # Best first: what answers precedes what affects any answer.
-        sections = [of.profile, of.items, of.memories, of.conversations, of.entities]
+        sections = [of.profile, of.items, of.memories, of.inferred, of.conversations, of.entities]
         plan = list(answering(of, nothing=context.nothing))
     else:
         sections = [of.profile, of.memories, of.items, of.conversations, of.entities]

@@ -31,6 +31,8 @@ class Material:
     items: Sequence[RelevantItem]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
+    # With a question: lines of the profile that were inferred, and that it does not name.
+    inferred: Sequence[ProfileLine] = ()
 
 
 def material(context: PromptContext, lines: Lines, *, memory_items: int = 0) -> Material:
@@ -98,10 +100,13 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     # What the user says all the time, such as articles, names no line.
     rare = max(context.terms.values(), default=0.0) / 2
     asked = {term for term, weight in context.terms.items() if weight > rare}
-    profile = sorted(
-        profile_lines(context.profile, context.preferences),
-        key=lambda each: asked.isdisjoint(forms(word)[0] for word in _words_of(each)),
-    )
+    named: list[ProfileLine] = []
+    others: list[ProfileLine] = []
+    for line in profile_lines(context.profile, context.preferences):
+        words = [forms(word)[0] for word in _words_of(line)]
+        (others if asked.isdisjoint(words) else named).append(line)
+    inferred = [line for line in others if line.inferred]
+    profile = [*named, *(line for line in others if not line.inferred)]
     standing = {
         one.memory_id: one
         for one in sorted(context.memories, key=lambda each: each.type != "preference")
@@ -113,6 +118,7 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     }
     return Material(
         lines=profile,
+        inferred=inferred,
         memories=list(standing.values()),
         items=items,
         conversations=[one for one in ongoing if _tells(one, lines.opened)],

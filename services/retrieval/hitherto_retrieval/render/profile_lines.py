@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from hitherto_shared.models import Preference, Profile
 PREFERENCE = "Preference"
 LEARNT = "Preference (learnt)"
 FACT = "Fact"
+_TOPICS = "Interested Topics"
 
 _MAX_DEPTH = 16
 _LINES = "lines"
@@ -50,12 +51,14 @@ class ProfileLine:
     Attributes:
         said_at: When it was last said.
         memory_ids: The memories that it rests on.
+        inferred: Whether it rests on behaviour alone.
     """
 
     label: str
     value: str
     said_at: datetime | None = None
     memory_ids: frozenset[str] = frozenset()
+    inferred: bool = False
 
 
 def profile_lines(profile: Profile | None, learnt: Sequence[Preference] = ()) -> list[ProfileLine]:
@@ -107,7 +110,7 @@ def _all_lines(profile: Profile, learnt: Sequence[Preference]) -> list[ProfileLi
             technical.get(_PROGRAMMING),
             (*_TECHNICAL_PATH, _PROGRAMMING),
         ),
-        line("Interested Topics", topic_list, *topics.paths),
+        line(_TOPICS, topic_list, *topics.paths),
         line("Current Projects", projects, ("current_projects",)),
         line("Frameworks", technical.get("frameworks"), (*_TECHNICAL_PATH, "frameworks")),
         *(keyed(PREFERENCE, one.key, one.value, *one.paths) for one in stated.values()),
@@ -122,7 +125,12 @@ def _all_lines(profile: Profile, learnt: Sequence[Preference]) -> list[ProfileLi
         lines += facts(path, {key: value for key, value in part.items() if key not in shown})
     lines += facts(("facts",), {k: value for k, value in profile.facts.items() if k not in parts})
     lines += [keyed(LEARNT, *one) for one in _unstated(learnt, stated)]
-    return [line for line in lines if line is not None]
+    inferred = {LEARNT} if _items(topics.value) else {LEARNT, _TOPICS}
+    return [
+        replace(line, inferred=True) if line.label in inferred else line
+        for line in lines
+        if line is not None
+    ]
 
 
 class _Origins:
