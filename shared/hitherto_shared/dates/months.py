@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime, time
-from functools import lru_cache
 from itertools import islice
 
 from hitherto_shared.dates.find import languages_of
@@ -23,7 +22,6 @@ _MOST = 100
 _NO_DAY = datetime.combine(date.max, time())
 
 
-@lru_cache(64)
 def named_months(text: str) -> frozenset[tuple[int, int]]:
     """The year and the number of each month that a text names in words, in a known language."""
     text = normalized("NFC", text)
@@ -45,5 +43,5 @@ def _months(reading: PhraseContext) -> Iterator[Span]:
             yield named.span
     for language in languages_of(reading.lower):
         for phrase in language.phrases(replace(reading, phrases=[])):
-            if phrase.kind is Kind.MONTH:
+            if phrase.kind in (Kind.MONTH, Kind.DAY):
                 yield phrase.span

@@ -93,6 +93,7 @@ def test_what_was_said_or_computed_is_no_stranger() -> None:
         ("يكسب 1200", "١٬٢٠٠"), ("takes 3.5 cups", "3½ cups"), ("takes 3 1/2 cups", "3½ cups"),
         ("moved on 2026-03-01", "I moved yesterday"),
         ("phone 0170 1234567", "now 0170/123 45 67"), ("Tel. 01701234567", "0170 123-45-67"),
+        ("rooms 101,102", "rooms 101 and 102"), ("ports 80,443", "port 80 and port 443"),
         ("IBAN DE89370400440532013000", "DE89 3704 0044 0532 0130 00"),
         ("0170 / 1234567", "01701234567"), ("80 m²", "80 Quadratmeter"),
         ("call 551234", "55 1234"), ("ab 4/2026", "bis 15.03.2026, ab nächstem Monat"),
@@ -137,10 +138,10 @@ def test_any_other_number_is_one() -> None:
 def test_an_amount_may_write_its_thousands_as_a_word_or_as_digits() -> None:
     for wording, said in [
         ("earns 85,000 euros", "now 85k"), ("1.200 Euro Miete", "die Miete ist jetzt 1,2k"),
-        ("lương 1.500.000 đồng", "lương 1,5 triệu đồng"), ("tiền thuê 5.000.000", "5tr một tháng"),
-        ("₹8,00,000 रुपये", "₹8 लाख रुपये दिए"), ("350,000 euros a year", "350k euros a year"),
-        ("Umsatz 2.300.000 Euro", "2,3 Mio Euro"), ("gaji 350.000", "gaji 350rb"),
-        ("a house for 1 200 000 zł", "dom za 1,2 mln zł"), ("walks 5,000 m", "5km every day"),
+        ("raised 2,300,000 euros", "we raised 2.3M!"), ("₦18,000 a day on diesel", "18K diesel"),
+        ("lương 1.500.000 đồng", "lương 1,5 triệu đồng"), ("5.000.000 một tháng", "5tr một tháng"),
+        ("350,000 euros a year", "350k euros a year"), ("gaji 350.000 rupiah", "gaji 350rb rupiah"),
+        ("Umsatz 2.300.000 Euro", "2,3 Mio Euro"), ("dom za 1 200 000 zł", "1,2 mln zł"),
     ]:  # fmt: skip
         assert found(wording, said) == found(said, wording) == [], wording
     for wording, said, numbers in [
@@ -150,6 +151,13 @@ def test_an_amount_may_write_its_thousands_as_a_word_or_as_digits() -> None:
         ("rent is 350,000", "rent is 350", ["350000"]), ("350 000 Euro", "350 Euro", ["000"]),
         ("takes 5,000 mg", "5mg at night", ["5000"]), ("takes 5000 mg", "5 mg a day", ["5000"]),
         ("has 35,000 sheep", "has 35 cows and sheep", ["35000"]),
+        # Nothing behind both numbers says that they are the same.
+        ("takes 4000 mg", "500mg 4x daily", ["4000"]), ("earns 5000 euros", "at 5pm", ["5000"]),
+        ("the rent is 350000", "the rent is 350 euros.", ["350000"]),
+        ("has 3 cats", "moved here in 3000.", ["3"]), ("room 5A", "code 5000", ["5"]),
+        ("earns 8,500,000 a year", "85k a year", ["8500000"]), ("20 000 mg", "20 km", ["000"]),
+        ("earns 85,000,000", "85k", ["85000000"]),
+        ("owes 5 euros", "owes 5,000 euros", ["5"]),
     ]:  # fmt: skip
         assert found(wording, said) == numbers, wording
 

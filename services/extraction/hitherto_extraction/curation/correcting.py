@@ -44,6 +44,7 @@ from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.dates import find_window
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
@@ -231,7 +232,8 @@ def corrected(before: Memory, correction: Correction, at: datetime) -> Memory:
 def _expiry(before: Memory, held: Mapping[str, Any], at: datetime) -> datetime | None:
     """When a memory in new words expires, as if a conversation had brought these.
 
-    What had expired stays so, unless they put that off: whoever mends a word revives nothing.
+    A person, unlike a model, may write the day in words: then it expires as before. What had
+    expired stays so, unless they put that off: whoever mends a word revives nothing.
     """
     old = whole_words(before.content, before.detail)
     new = whole_words(held["content"], held["detail"])
@@ -242,7 +244,8 @@ def _expiry(before: Memory, held: Mapping[str, Any], at: datetime) -> datetime |
     except OverflowError:
         return None
     if moved is None:
-        return None if before.expires_at > at else before.expires_at
+        timed = any(map(str.isdigit, new)) or find_window(new, at)
+        return None if before.expires_at > at and not timed else before.expires_at
     return moved if moved > at else before.expires_at
 
 

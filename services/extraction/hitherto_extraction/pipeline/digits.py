@@ -50,7 +50,8 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
         dates.add(said)
         amounts.add(said)
         fractions.add(said)
-        known.update(map(_plain, _RUN.findall(said)))
+        # A part of a number in groups is no number.
+        known.update(map(_plain, _RUN.findall(_GROUPED.sub(_spaced_alone, said))))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
         known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
         known.update(_of_han(said))
@@ -133,10 +134,16 @@ def _unsplit(grouped: str) -> str:
     return _plain(run) if len(run) >= least else ""
 
 
+def _spaced_alone(found: re.Match[str]) -> str:
+    """A number in groups as it stands if spaces part these, for they may part two numbers."""
+    return found[0] if re.search(r"\s", found[0]) else " "
+
+
 def _ungrouped(grouped: str, known: set[str]) -> str:
-    """The digits of a number in groups of three; spaces may part two numbers that were said."""
+    """The digits of a number in groups of three, or as it stands if it may be several numbers."""
     run = re.sub(r"\D", "", grouped)
-    return run if _plain(run) in known or not re.search(r"\s", grouped) else grouped
+    listed = known.issuperset(map(_plain, _RUN.findall(grouped)))
+    return run if _plain(run) in known or not (listed or re.search(r"\s", grouped)) else grouped
 
 
 def _plain(run: str) -> str:

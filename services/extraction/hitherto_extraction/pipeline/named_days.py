@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -48,6 +48,8 @@ class SaidDates:
     def __init__(self, days: Sequence[date]) -> None:
         self._days = days
         self._texts: list[str] = []
+        self._months: Set[tuple[int, int]] | None = None
+        """Those that words name with their year; read if a wording has a month."""
         self._beside = defaultdict[str, set[tuple[int, ...]]](set)
         """For each year the numbers before it, and those after it."""
         self._numbered: set[str] = set()
@@ -83,9 +85,14 @@ class SaidDates:
                 return True
             if day and any(_has_only(int(day), beside) for beside in self._beside.get(year, ())):
                 return True
-            if not day and any((meant.year, meant.month) in named_months(t) for t in self._texts):
+            if not day and (meant.year, meant.month) in self._named_months():
                 return True
         return False
+
+    def _named_months(self) -> Set[tuple[int, int]]:
+        if self._months is None:
+            self._months = frozenset().union(*map(named_months, self._texts))
+        return self._months
 
 
 def _has_only(day: int, beside: Sequence[int]) -> bool:

@@ -139,7 +139,7 @@ FROM (
     FROM memory_sources AS s
     JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.conversation_id = s.conversation_id AND md5(m.message_id) = md5(s.message_id)
-         AND m.message_id = s.message_id AND m.sealed IS NULL
+         AND m.message_id = s.message_id AND m.sealed IS NULL AND m.role <> 'system'
     WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
       AND s.memory_id = ANY(%(memory_ids)s)
 ) AS said
