@@ -66,7 +66,8 @@ class Memory:
     """The current version of one memory.
 
     `doubt` has the keys `because` (a memory id or None), `reason` and `since`; `evidence` the words
-    of messages that state the memory or changed it.
+    of messages that state the memory or changed it. `worded_in` is the version with which its words
+    came.
     """
 
     memory_id: UUID
@@ -103,6 +104,7 @@ class Memory:
     doubt: Mapping[str, Any] | None = None
     may_replace: Sequence[UUID] = ()
     last_confirmed_at: datetime | None = None
+    worded_in: int = 1
     evidence: Sequence[tuple[SourceRef, str]] = ()
 
 

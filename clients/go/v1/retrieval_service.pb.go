@@ -79,8 +79,8 @@ type GetContextRequest struct {
 	// line_dates, whether lines of the prompt block include dates (an ISO day in the user's time zone, a span
 	// for what has ended) and, for messages, the speaker and the conversation, and whether the block names
 	// today's date. A message that was found for the query notes until when it held, if a memory learnt from it
-	// is contradicted by a newer one (not with as_of or known_at). Unset: yes with a query; without
-	// one, only recent conversations have their day.
+	// is contradicted by a newer one, and that its memory has other words by now (neither with as_of or
+	// known_at). Unset: yes with a query; without one, only recent conversations have their day.
 	LineDates *bool `protobuf:"varint,18,opt,name=line_dates,json=lineDates,proto3,oneof" json:"line_dates,omitempty"`
 	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
 	// remembered, so that looking changes nothing. Unset: true.

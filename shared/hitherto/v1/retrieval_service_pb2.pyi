@@ -105,8 +105,8 @@ class GetContextRequest(_message.Message):
     """line_dates, whether lines of the prompt block include dates (an ISO day in the user's time zone, a span
     for what has ended) and, for messages, the speaker and the conversation, and whether the block names
     today's date. A message that was found for the query notes until when it held, if a memory learnt from it
-    is contradicted by a newer one (not with as_of or known_at). Unset: yes with a query; without
-    one, only recent conversations have their day.
+    is contradicted by a newer one, and that its memory has other words by now (neither with as_of or
+    known_at). Unset: yes with a query; without one, only recent conversations have their day.
     """
     count_access: _builtins.bool
     """count_access, false: the returned memories do not count as accessed. For people who inspect what is

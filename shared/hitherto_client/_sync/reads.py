@@ -80,7 +80,8 @@ class Retrieval(Calling):
             memory_order: The order of `memories` (importance).
             template: The format of the block (about_the_user).
             custom_template: Your own format, for the template `custom`.
-            line_dates: Whether lines carry dates. Unset: if there is a query.
+            line_dates: Whether lines carry dates. Unset: with a query; without one, only recent
+                conversations do.
             include_provenance: True adds origin, date and id to every memory line.
             count_access: False: the memories do not count as used. For pages that show them.
             as_of: Answer with what was true at that time.

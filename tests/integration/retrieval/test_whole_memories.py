@@ -59,6 +59,7 @@ EXPECTED = Memory(
     entities=["Blue Tents Ltd", "Porto"],
     doubt={"because": str(UUID(int=15)), "reason": "the shop closed", "since": ago(2).isoformat()},
     last_confirmed_at=ago(3),
+    worded_in=3,
     evidence=[(SourceRef("conversation-2", "m2"), "the blue one, please")],
 )
 
@@ -79,6 +80,7 @@ async def stored(superuser_conninfo: str) -> Memory:
     values: dict[str, Any] = {name: getattr(memory, name) for name in named}
     values |= {name: Jsonb(getattr(memory, name)) for name in ("context", "metadata", "doubt")}
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        values["text_version"] = memory.worded_in
         for name, value in values.items():
             await connection.execute(
                 f"UPDATE memories SET {name} = %s WHERE memory_id = %s".encode(), [value, memory_id]

@@ -158,13 +158,12 @@ async def write_version(
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
-    *columns, sealed, sources, entities, doubt, _, confirmed_at, evidence = row[:-7]
+    *columns, sealed, sources, entities, doubt, _, confirmed_at, worded_in, evidence = row[:-7]
     may_replace, said_at, challenges, number, length, state, questions = row[-7:]
     said = [SourceRef(*source) for source in sources]
     quoted = [(SourceRef(*source), quote) for *source, quote in evidence]
-    memory = Memory(
-        *(*columns, None, said, entities, None, doubt, may_replace, confirmed_at, quoted)
-    )
+    tail = (None, doubt, may_replace, confirmed_at, worded_in, quoted)
+    memory = Memory(*(*columns, None, said, entities, *tail))
     if sealed is not None:
         words = opened(scope, MEMORY, sealed, memory.memory_id)
         # The mentions from before it was sealed are about to be swept.

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import DayOfConversation, Lines
-from hitherto_retrieval.render.order_of_change import in_order_of_change, telling, time_of
+from hitherto_retrieval.render.order_of_change import in_order_of_change, is_plain, telling, time_of
 from hitherto_retrieval.repetition import ComparedText, Source, is_kept, is_outlined, is_said
 from hitherto_shared.models import Memory
 
@@ -72,6 +72,7 @@ class AnsweringLines(Section):
         "_messages",
         "_outlined",
         "_outlines",
+        "_partly_old",
         "_printed",
         "_said",
         "_size",
@@ -108,10 +109,10 @@ class AnsweringLines(Section):
         }
         memories = [item.memory for _, item in self._found if item.memory is not None]
         self._memories = frozenset([memory.memory_id for memory in memories])
-        # Those that no longer hold in part tell no memory.
+        # Those that hold no longer, or in other words, tell no memory.
         self._messages: dict[Source, list[ComparedText]] = {}
         for _, item in self._found:
-            if item.memory is None and item.partly_until is None:
+            if item.memory is None and not lines.is_partly_old(item):
                 text = ComparedText(item.text)
                 for source in item.sources:
                     self._messages.setdefault(source, []).append(text)
@@ -130,6 +131,8 @@ class AnsweringLines(Section):
         self._days: dict[str, set[str | None]] = {}
         # By message, its line and words, and the lines of memories that were learnt from it.
         self._said: dict[Source, tuple[int, ComparedText]] = {}
+        # The lines of messages that hold no longer, or in other words.
+        self._partly_old: set[int] = set()
         self._learnt: dict[Source, list[tuple[int, Memory, ComparedText]]] = {}
         # By conversation, the same of its messages, and of its summary.
         self._spoken: dict[str | None, list[tuple[int, ComparedText]]] = {}
@@ -139,7 +142,7 @@ class AnsweringLines(Section):
         """Whether a memory is among the lines that are printed if there is room, or told by one."""
         if memory.memory_id in self._memories:
             return True
-        if not _is_plain(memory):
+        if not is_plain(memory):
             return False
         sources = [(each.conversation_id, each.message_id) for each in memory.sources]
         said = ComparedText(memory.content)
@@ -207,6 +210,8 @@ class AnsweringLines(Section):
                 self._learnt.setdefault(source, []).append((place, item.memory, text))
             else:
                 self._said[source] = place, text
+                if self._lines.is_partly_old(item):
+                    self._partly_old.add(place)
                 self._spoken.setdefault(item.said_in, []).append((place, text))
         if item.summary_of is not None:
             self._outlines[item.conversation_id] = place, text
@@ -218,10 +223,10 @@ class AnsweringLines(Section):
         Those with a note of their own stay, such as an end, and a message that no longer holds in
         part takes none. A memory takes the place of a message only if it has such a note.
         """
-        if item.memory is not None and not _is_plain(item.memory):
+        if item.memory is not None and not is_plain(item.memory):
             said = (self._said[each] for each in item.sources if each in self._said)
             return [at for at, told in said if at in self.kept and is_kept(told.words, text.words)]
-        if not item.role or item.partly_until is not None:
+        if not item.role or self._lines.is_partly_old(item):
             return []
         outlines = [
             at
@@ -233,7 +238,7 @@ class AnsweringLines(Section):
             for source in item.sources
             for at, memory, said in self._learnt.get(source, ())
             if at in self.kept
-            and _is_plain(memory)
+            and is_plain(memory)
             and source in telling(memory, item.sources)
             and is_said(said.words, text.words)
         ]
@@ -260,8 +265,11 @@ class AnsweringLines(Section):
         if item.memory is not None:
             of = telling(item.memory, item.sources)
             told = [self._said[source] for source in of if source in self._said]
-            said = any(at in self.kept and is_said(text.words, each.words) for at, each in told)
-            return said and _is_plain(item.memory)
+            said = any(
+                at in self.kept and at not in self._partly_old and is_said(text.words, each.words)
+                for at, each in told
+            )
+            return said and is_plain(item.memory)
         if item.summary_of is not None:
             spoken = self._spoken.get(item.conversation_id, ())
             return any(
@@ -314,11 +322,6 @@ def _worth(item: RelevantItem, of_many: bool) -> float:
     if of_many and item.role == "assistant" == item.title:
         share *= _ANSWERS
     return float(item.score * share / length**_BREVITY / long)
-
-
-def _is_plain(memory: Memory) -> bool:
-    """Whether the line of a memory says no more than its words and since when they hold."""
-    return memory.valid_to is None and memory.expires_at is None and memory.origin == "user"
 
 
 def _first(each: tuple[float, RelevantItem]) -> float:

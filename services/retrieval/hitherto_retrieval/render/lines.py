@@ -220,7 +220,8 @@ class Lines:
     def _untold(self, content: str) -> str:
         """The beginning of a memory; empty if a line says it."""
         words = _beginning_of(content) if content else ""
-        return "" if words in self.told else words
+        # It stands in brackets, which it may not close.
+        return "" if words in self.told else words.replace("(", "[").replace(")", "]")
 
     def _about(self, memory: Memory, then: str) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when.
@@ -293,6 +294,10 @@ class Lines:
             return ""
         words = self._untold(now[0])
         return f"(updated: {words}) " if words else "(updated) "
+
+    def is_partly_old(self, item: RelevantItem) -> bool:
+        """Whether an item that is no memory says something that holds no longer in these words."""
+        return item.partly_until is not None or not self._anew.keys().isdisjoint(item.sources)
 
     def _partly(self, until: datetime | None, then: str = "") -> str:
         """Until when something that was learnt from a text holds, or held, and what then."""

@@ -92,16 +92,21 @@ def telling(memory: Memory, sources: Sequence[Source]) -> Sequence[Source]:
 
 def changed_by(memory: Memory) -> Sequence[Source]:
     """The messages that changed the words of a memory; each was quoted."""
-    if memory.version == 1:
+    if memory.worded_in == 1:
         return ()
     return [(of.conversation_id, of.message_id) for of, _ in memory.evidence]
+
+
+def is_plain(memory: Memory) -> bool:
+    """Whether the line of a memory says no more than its words and since when they hold."""
+    return memory.valid_to is None and memory.expires_at is None and memory.origin == "user"
 
 
 def told_anew(items: Sequence[RelevantItem]) -> Mapping[Source, str]:
     """By message what its memory says now, if a later message gave that other words.
 
-    A message precedes the change if it is older than one that changed the memory, or as old as the
-    memory: of a message between, the others must be known.
+    A message precedes the change if it is as old as the memory, or changed it before another one
+    did. What a memory says in a note of its own is no note of its messages.
     """
     said = {
         source: item.at
@@ -112,12 +117,16 @@ def told_anew(items: Sequence[RelevantItem]) -> Mapping[Source, str]:
     found: dict[Source, str] = {}
     for item in items:
         memory = item.memory
-        if memory is None or memory.valid_to is not None or not (changed := changed_by(memory)):
+        if memory is None or not is_plain(memory) or memory.doubt or memory.status != "active":
             continue
-        last = max((said[each] for each in changed if each in said), default=memory.valid_from)
-        for source in item.sources:
-            first = source not in changed and said.get(source, last) <= memory.valid_from
-            if source in said and (first or said[source] < last):
+        changed = {*changed_by(memory)}
+        last = max((said[each] for each in changed & said.keys()), default=None)
+        for source in said.keys() & item.sources if changed else ():
+            if source in changed:
+                precedes = last is not None and said[source] < last
+            else:
+                precedes = said[source] <= memory.valid_from
+            if precedes:
                 found.setdefault(source, memory.content)
     return found
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from math import fsum
 
-from hitherto_retrieval.render.values import ELLIPSIS, beginning, clean
-from hitherto_shared.text.graphemes import is_border
+from hitherto_retrieval.render.values import ELLIPSIS, beginning, clean, whole_letters
 from hitherto_shared.text.terms import content_terms
 from hitherto_shared.text.word_forms import forms
 
@@ -74,14 +73,12 @@ def _sentences(text: str, most: int) -> Sequence[str]:
             continue
         while end - at > most:
             cut = text.rfind(" ", at + most // 2, at + most) + 1 or at + most
-            while cut > at + 1 and not is_border(text, cut, at):
-                cut -= 1
+            cut = whole_letters(text, cut, at)
             found.append(text[at:cut])
             at = cut
-        if text[at:end].strip():
-            found.append(text[at:end])
+        found.append(text[at:end])
         at = end
-    return found or [text]
+    return [each for each in found if each.strip()] or [text]
 
 
 def _joined(sentences: Sequence[str], taken: Sequence[int], *, whole: bool) -> str:

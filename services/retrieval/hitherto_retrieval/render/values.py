@@ -128,7 +128,7 @@ def shortened(text: str, max_bytes: int) -> str:
     room = max_bytes - _ELLIPSIS_BYTES
     if room < 0:
         return ""
-    head = _whole_letters(text, len(text.encode()[:room].decode("utf-8", "ignore")))
+    head = text[: whole_letters(text, len(text.encode()[:room].decode("utf-8", "ignore")))]
     word_end = head.rfind(" ", max(0, len(head) - _MAX_STEPS_BACK))
     return (head[:word_end] if word_end > 0 else head).rstrip() + ELLIPSIS
 
@@ -137,7 +137,7 @@ def beginning(text: str, max_characters: int) -> str:
     """The first `max_characters` of `text`, with an ellipsis if it is longer."""
     if len(text) <= max_characters:
         return text
-    return _whole_letters(text, max_characters) + ELLIPSIS
+    return text[: whole_letters(text, max_characters)] + ELLIPSIS
 
 
 def _is_plain(text: str) -> bool:
@@ -161,12 +161,13 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _whole_letters(text: str, end: int) -> str:
-    for _ in range(_MAX_STEPS_BACK):
-        if is_border(text, end):
-            break
-        end -= 1
-    return text[:end]
+def whole_letters(text: str, end: int, since: int = 0) -> int:
+    """`end`, or a place shortly before it between two letters with all their marks.
+
+    `since` is an earlier such place.
+    """
+    near = range(end, end - _MAX_STEPS_BACK, -1)
+    return next((at for at in near if is_border(text, at, since)), end)
 
 
 def _neutral(text: str) -> str:

@@ -57,7 +57,8 @@ SELECT w.memory_id, %(user_id)s::text, t.type, s.content, w.importance, s.confid
        h.sources, h.entity_names,
        CASE WHEN %(as_of)s::timestamptz < (w.doubt ->> 'since')::timestamptz THEN NULL
             ELSE w.doubt END,
-       t.may_replace, h.last_confirmed_at, h.evidence
+       t.may_replace, h.last_confirmed_at,
+       coalesce(nullif(s.text_version, 0), w.wording), h.evidence
 FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = w.memory_id

@@ -45,7 +45,7 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
                          AND o.memory_id = ANY(m.may_replace)
                          AND o.status IN ('active', 'achieved')
                        ORDER BY o.memory_id) END AS may_replace,
-       m.last_confirmed_at,
+       m.last_confirmed_at, m.text_version AS worded_in,
        ARRAY(SELECT ARRAY[s.conversation_id, s.message_id, s.quote]
              FROM memory_sources AS s
              WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
