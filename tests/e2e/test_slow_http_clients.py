@@ -106,6 +106,8 @@ async def test_unfinished_handshakes_are_bounded_like_unfinished_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether a client sends nothing, or the beginning of its first message."""
+    # The event loop gives up a handshake too, though any number of others may wait meanwhile.
+    monkeypatch.setattr("asyncio.constants.SSL_HANDSHAKE_TIMEOUT", 3_600.0)
     monkeypatch.setattr(web_server, "MOST_WAITING", 3)
     authority = Authority(tmp_path, "ours")
     trusted = ssl.create_default_context(cafile=authority.file)

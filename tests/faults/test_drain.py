@@ -1,4 +1,4 @@
-"""SIGTERM: what is begun is finished or handed back, nothing new is taken (rows 9 and 10, I2)."""
+"""SIGTERM or SIGHUP: what is begun is finished or handed back, no more is taken (rows 9 and 10)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import cycle
 from typing import Any
 from uuid import UUID
 
@@ -37,12 +38,12 @@ class Forgetful(Database):
         chance: float,
         seed: int,
         denied: Callable[[Any], Awaitable[None]] | None = None,
-        fault: type[TooLate | Conflict] = TooLate,
+        faults: Sequence[type[TooLate | Conflict]] = (TooLate,),
     ) -> None:
         super().__init__(conninfo, role, application="test", configure=configure_vectors)
         self.lies = 0
         self._denied = denied
-        self._fault = fault
+        self._faults = cycle(faults)
         self._chance = chance
         self._dice = random.Random(seed)
 
@@ -58,16 +59,18 @@ class Forgetful(Database):
             self.lies += 1
             if self._denied is not None:
                 await self._denied(done)
-            raise self._fault("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+            fault = next(self._faults)
+            raise fault("the database did not answer in time", reason="DEADLINE_EXCEEDED")
         return done
 
 
 async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage) -> None:
     """faults.md row 4: a client that repeats its key and a worker that repeats its call."""
     border = await stage.pool(Forgetful(stage.conninfo, "hitherto_write", chance=0.2, seed=1))
-    # As if another writer had been in the way.
+    # The second of each pair as if another writer had been in the way.
+    both = (TooLate, Conflict)
     effects = await stage.pool(
-        Forgetful(stage.conninfo, "hitherto_write", chance=0.05, seed=2, fault=Conflict)
+        Forgetful(stage.conninfo, "hitherto_write", chance=0.05, seed=2, faults=both)
     )
 
     async def expire(done: Any) -> None:
