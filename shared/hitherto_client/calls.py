@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool
@@ -179,12 +179,16 @@ def default_seconds(method: str, *, reads: bool) -> float:
     return READ_SECONDS if reads else WRITE_SECONDS
 
 
+@overload
+def countable(seconds: float) -> float: ...
+@overload
+def countable(seconds: None) -> None: ...
 def countable(seconds: float | None) -> float | None:
     """A time that a caller gave, as gRPC can count it: beyond ten years there is no difference.
 
     Raises:
         TypeError: It is no number.
-        ValueError: It is NaN.
+        ValueError: It is NaN, or leaves no time.
     """
     if seconds is None:
         return None
@@ -195,6 +199,10 @@ def countable(seconds: float | None) -> float | None:
         raise TypeError(f"timeout should be a number of seconds, and is {told}") from None
     if is_none:
         raise ValueError("timeout should be a number of seconds, and is NaN")
+    if seconds <= 0:
+        raise ValueError(
+            f"timeout should be more than 0 seconds, and is {seconds}: leave it out for the default"
+        )
     return min(seconds, _LONGEST_SECONDS)
 
 

@@ -53,8 +53,8 @@ def find_target(
 
     Raises:
         TypeError: `timeout` is no number.
-        ValueError: The key, the token or a file for TLS is unusable, or there are both key and
-            token.
+        ValueError: The key, the token or a file for TLS is unusable, there are both key and token,
+            or `timeout` leaves no time.
     """
     env = os.environ
     if not (api_key or token):

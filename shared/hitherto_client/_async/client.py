@@ -71,8 +71,9 @@ class AsyncHitherto(
             retry: When failed calls are retried.
 
         Raises:
-            ValueError: The key, the token or a file for TLS is unusable, or there are both key and
-                token.
+            TypeError: `timeout` is no number.
+            ValueError: The key, the token or a file for TLS is unusable, there are both key and
+                token, or `timeout` leaves no time.
         """
         super().__init__(
             find_target(

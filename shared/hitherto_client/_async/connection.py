@@ -169,8 +169,10 @@ async def repeated(
             bounds the attempts.
 
     Raises:
+        ValueError: There is no time for any attempt.
         HithertoCallError: The last attempt's error.
     """
+    countable(seconds)
     deadline = time.monotonic() + seconds
     failures = 0
     while True:

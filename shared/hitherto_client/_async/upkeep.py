@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
-from hitherto_client.calls import Endpoint
+from hitherto_client.calls import Endpoint, countable
 from hitherto_client.errors import read_error
 from hitherto_client.results.jobs import Job
 from hitherto_client.results.memories import Memory
@@ -164,7 +164,7 @@ class AsyncUpkeep(AsyncCalling):
 
         `timeout` is the client's, else 5 seconds, for each check.
         """
-        seconds = timeout if timeout is not None else (self._target.timeout or _HEALTH_SECONDS)
+        seconds = countable(timeout) or self._target.timeout or _HEALTH_SECONDS
         found = {}
         for endpoint in (self._target.retrieval, self._target.extraction):
             # Straight on the channel: a check that is repeated would hide what it is to show.

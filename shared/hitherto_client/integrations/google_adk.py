@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hitherto_client._sync.client import Hitherto
+from hitherto_client.calls import countable
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import package_of
 from hitherto_client.integrations.exchange import batched, pieces, storable
@@ -72,7 +73,7 @@ class HithertoMemoryService(BaseMemoryService):
         self._memory = memory
         self._user = user
         self._limit = limit
-        self._timeout = timeout
+        self._timeout = countable(timeout)
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Add what was said in a session; what was added before is skipped."""

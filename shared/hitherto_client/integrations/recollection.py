@@ -17,6 +17,7 @@ import grpc
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
+from hitherto_client.calls import countable
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations.exchange import batched
@@ -135,7 +136,7 @@ class _Bounded:
     """
 
     def __init__(self, *, timeout: float, max_tokens: int | None) -> None:
-        self._timeout = timeout
+        self._timeout = countable(timeout)
         self._max_tokens = max_tokens
         self._waiting = WaitingMessages()
 
@@ -151,7 +152,7 @@ class _Bounded:
     def _said(self, chat: Chat, messages: Iterable[MessageInput]) -> float:
         """Have messages wait to be added; returns until when to try."""
         self._waiting.put(chat, messages)
-        return time.monotonic() + max(self._timeout, 0.001)
+        return time.monotonic() + self._timeout
 
 
 class Recollection(_Bounded):

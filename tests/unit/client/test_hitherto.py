@@ -15,6 +15,7 @@ import uvloop
 
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
+from hitherto_client.integrations.recollection import Recollection
 from hitherto_client.tokens import OwnWrites
 from tests.faults.relay import Relay
 from tests.listening import Listener
@@ -229,6 +230,31 @@ def test_an_argument_of_a_wrong_type_is_named(
 def test_a_timeout_that_is_no_number_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="timeout should be a number of seconds, and is str"):
         Hitherto(timeout="5")  # type: ignore[arg-type]
+
+
+@both
+@pytest.mark.parametrize("seconds", [0, -1])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, seconds: type(m)(timeout=seconds),
+        lambda m, seconds: m.search("ana", timeout=seconds),
+        lambda m, seconds: m.save_memory("ana", "Ana drinks tea.", timeout=seconds),
+        lambda m, seconds: m.wait_for_job("j1", timeout=seconds),
+        lambda m, seconds: m.export_user("ana", io.BytesIO(), timeout=seconds),
+        lambda m, seconds: m.import_user("ana", io.BytesIO(b"{}"), timeout=seconds),
+        lambda m, seconds: m.import_memories([{"user_id": "ana", "content": "x"}], timeout=seconds),
+        lambda m, seconds: m.health(timeout=seconds),
+        lambda _, seconds: Recollection(Hitherto(), timeout=seconds, max_tokens=None),
+    ],
+    ids=["client", "read", "write", "job", "export", "import", "stream", "health", "assistant"],
+)
+def test_a_timeout_without_any_time_is_refused(
+    run: Run, fakes: Fakes, call: Callable[[Any, float], Any], seconds: float
+) -> None:
+    with pytest.raises(ValueError, match=f"timeout should be more than 0 .*, and is {seconds}: "):
+        run(lambda m: call(m, seconds))
+    assert not fakes.recorder.calls
 
 
 @pytest.mark.parametrize(
