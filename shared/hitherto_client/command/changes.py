@@ -21,11 +21,15 @@ _CONTENT = "also the memory itself, as it is at that moment"
 
 
 def _changes(options: argparse.Namespace, output: Output) -> int:
-    token = options.after or ""
-    with connect(options) as client, if_stopped(output, lambda: f"go on with --after {token}"):
+    token = ""
+
+    def left() -> str:
+        return f"go on with --after {token}" if token else ""
+
+    with connect(options) as client, if_stopped(output, left):
         for found in client.watch_memories(
             options.user_id or "",
-            after=token,
+            after=options.after or "",
             kinds=given(_WATCHED, options, "kinds") or (),
             include_content=options.include_content,
             timeout=options.seconds,
@@ -38,7 +42,8 @@ def _changes(options: argparse.Namespace, output: Output) -> int:
                 else:
                     output.line(_line(change))
             output.flush()
-    output.note(f"go on with --after {token}")
+    if said := left():
+        output.note(said)
     return OK
 
 
@@ -71,7 +76,7 @@ def _what(delivery: Any) -> str:
 _CREATE = Rpc(
     "CreateWebhook",
     (
-        Option("url", "url"),
+        Option("url", "url", "where each change is sent, beginning with https://"),
         Option("--user", "user_id", "only the changes of this user (default: everybody's)", "ID"),
         Option("--kind", "kinds", _KINDS),
         Option("--content", "include_content", _CONTENT),
@@ -95,7 +100,7 @@ _LIST = Rpc(
 )
 _DELETE = Rpc(
     "DeleteWebhook",
-    (Option("id", "webhook_id"),),
+    (Option("id", "webhook_id", "the id that list shows"),),
     lambda output, options, reply: output.note(f"deleted {options.webhook_id}"),
     confirm="Delete webhook {webhook_id} with its deliveries?",
 )
@@ -139,7 +144,7 @@ COMMANDS = (
         *of(
             _WATCHED,
             Option("user", "user_id", "whose changes (default: everybody's)", needed=False),
-            Option("--after", "after", "go on behind this token", "TOKEN"),
+            Option("--after", "after", "continue after this token", "TOKEN"),
             Option("--kind", "kinds", _KINDS),
             Option("--content", "include_content", _CONTENT),
         ),

@@ -42,7 +42,7 @@ _MESSAGES = (
 )
 _LIST = Rpc(
     "ListConversations",
-    (USER, Option("--outcome", "outcomes", "only those that ended so"), CONSISTENCY),
+    (USER, Option("--outcome", "outcomes", "only conversations with this outcome"), CONSISTENCY),
     Rows(
         "conversations",
         (
@@ -73,8 +73,8 @@ _ONE = Rpc(
     "GetConversation",
     (
         USER,
-        Option("id", "conversation_id"),
-        Option("--messages", "message_limit", "number of last messages (default 10)"),
+        Option("id", "conversation_id", "the id of the conversation"),
+        Option("--messages", "message_limit", "number of last messages (default: 10)"),
         CONSISTENCY,
     ),
     _show_conversation,

@@ -17,11 +17,11 @@ from hitherto_client.command.rpc import USER, Command, Option, Rpc, given, of
 from hitherto_client.command.show import Column, Rows, day, show_rows
 
 _FIELDS = (
-    Option("--type", "type", "the kind of statement (default of a new one: fact)"),
+    Option("--type", "type", "the type (default for a new memory: fact)"),
     Option("--detail", "detail", "the full text behind it", "TEXT"),
-    Option("--importance", "importance", metavar="0..1"),
+    Option("--importance", "importance", "how much it matters", "0..1"),
     Option("--confidence", "confidence", "how clear it is"),
-    Option("--tag", "tags", metavar="TAG"),
+    Option("--tag", "tags", "a tag by which lists and searches find it", "TAG"),
     Option("--keyword", "keywords", "helps to find it", "WORD"),
     Option("--valid-from", "valid_from", "since when it has been true"),
     Option("--expires", "expires_at", "when reads stop returning it"),
@@ -119,7 +119,11 @@ _CORRECT = Rpc(
 )
 _FORGET = Rpc("ForgetMemory", (USER, _ID, _REASON, _ALONG), _show_forgotten)
 _RESTORE = Rpc("RestoreMemory", (USER, _ID, _REASON), _show)
-_REVIEW = Rpc("ReviewMemory", (USER, Option("id", "memory_id", needed=False), _REASON), _show)
+_REVIEW = Rpc(
+    "ReviewMemory",
+    (USER, Option("id", "memory_id", "the memory to approve or reject", needed=False), _REASON),
+    _show,
+)
 _QUARANTINE = Rpc(
     "ListMemories",
     (),
@@ -156,7 +160,7 @@ _FEEDBACK = Rpc(
     "RecordFeedback",
     (
         USER,
-        Option("conversation", "conversation_id"),
+        Option("conversation", "conversation_id", "the id of the conversation"),
         Option("message", "message_id", "id of the assistant's message"),
     ),
     _show_feedback,
@@ -233,7 +237,7 @@ COMMANDS = (
     Command("restore", "Bring a forgotten or archived memory back.", _RESTORE),
     Command(
         "review",
-        "List the memories in quarantine, or approve or reject one.",
+        "List the quarantined memories, or approve or reject one.",
         _REVIEW,
         OneOf(
             *(

@@ -43,8 +43,8 @@ _LIST = Rpc(
     "ListDocuments",
     (
         USER,
-        Option("--source-type", "source_types", metavar="NAME"),
-        Option("--content-type", "content_types", metavar="NAME"),
+        Option("--source-type", "source_types", "only documents of this source", "NAME"),
+        Option("--content-type", "content_types", "only documents of this kind", "NAME"),
         Option("--entity", "entity", "only items that mention this entity", "NAME"),
         CONSISTENCY,
     ),
@@ -205,7 +205,7 @@ COMMANDS = (
         "Add, list, show and delete documents: files, emails, tasks, events.",
         Command(
             "add",
-            "Hand documents over; known ones are replaced.",
+            "Submit documents; known ones are replaced.",
             *of(pb.IngestDocumentsRequest, USER),
             Argument(
                 "files",
@@ -214,7 +214,7 @@ COMMANDS = (
                 nargs="+",
             ),
             *of(document_pb2.Document, *_FIELDS),
-            wait("only hand over"),
+            wait("only submit them"),
             run=_add,
         ),
         Command("list", "List documents, newest first.", _LIST),

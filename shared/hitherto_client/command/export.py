@@ -160,7 +160,7 @@ COMMANDS = (
     Command(
         "export",
         "Export everything that is stored about a user, as JSON lines.",
-        Argument("user", metavar="USER"),
+        Argument("user", "the id of the user", "USER"),
         Argument("--output", "the output file (default: standard output)", "FILE", type=Path),
         run=_export,
     ),

@@ -204,17 +204,18 @@ COMMANDS = (
             "--me",
             "with --from whatsapp, your name in the chat; with mem0, claude or langgraph, the user "
             "id, the account or the label of a namespace to import, where the files hold more",
+            "NAME",
             default="",
         ),
         Argument(
             "--dates",
-            "with --from whatsapp, which part of a date comes first (default: what they show)",
+            "with --from whatsapp, which part of a date comes first (default: as the dates show)",
             choices=("day", "month", "year"),
         ),
         Argument(
             "--undated",
-            "with --from, when that was said or known of which the export does not say when "
-            "(default: such conversations are refused); a day is one of --time-zone or of the user",
+            "with --from, the day of everything that has no date in the export (default: such "
+            "conversations are refused), in --time-zone or the user's zone",
             "DAY",
             type=moment,
         ),
@@ -226,7 +227,7 @@ COMMANDS = (
             type=prices,
             default=prices("0.15,0.60"),
         ),
-        Argument("--user", "the user, if a line does not name one", default=""),
+        Argument("--user", "the user, if a line does not name one", "ID", default=""),
         Argument("--time-zone", "IANA time zone, if a transcript has none", "ZONE", default=""),
         run=_run,
     ),

@@ -220,7 +220,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 _LIST = Rpc(
     "ListJobs",
     (
-        Option("--user", "user_id", "only jobs about this user", "USER"),
+        Option("--user", "user_id", "only jobs about this user", "ID"),
         Option("--conversation", "conversation_id", "only jobs that read this conversation", "ID"),
         Option("--state", "states", "only jobs in this state"),
     ),

@@ -155,8 +155,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
 COMMANDS = (
     Command(
         "learn",
-        "Learn now from what a user's chats still wait with.",
-        Argument("user", "whose chats", "USER"),
+        "Learn now from the chats of a user that still wait for a pause.",
+        Argument("user", "the id of the user", "USER"),
         wait("only start it"),
         run=_run,
     ),

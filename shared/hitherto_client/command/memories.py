@@ -23,14 +23,14 @@ from hitherto_client.results import Message, Proof, SourceQuote
 
 FILTERS = (
     Option("--type", "types", "only memories of this type"),
-    Option("--tag", "tags", metavar="TAG"),
+    Option("--tag", "tags", "only items with this tag", "TAG"),
     Option("--status", "statuses", "only memories with this status"),
     Option("--source", "sources", "only memories created in this way"),
     Option("--entity", "entity", "only items that mention this entity", "NAME"),
     Option("--conversation", "conversation_id", "only items from this conversation", "ID"),
-    Option("--min-confidence", "confidence_min"),
+    Option("--min-confidence", "confidence_min", "only memories at least this certain"),
     Option("--created-after", "created_after", "only items created at this time or later"),
-    Option("--created-before", "created_before", f"items created {UNTIL}"),
+    Option("--created-before", "created_before", f"created {UNTIL}"),
     Option("--metadata", "metadata_filter", "only items with all of these metadata values"),
     Option("--doubtful", "include_doubtful", "also memories that may no longer hold (the default)"),
 )
@@ -100,7 +100,7 @@ _LIST = Rpc(
 )
 _ONE = Rpc(
     "GetMemory",
-    (USER, Option("id", "memory_id"), CONSISTENCY),
+    (USER, Option("id", "memory_id", "the id that `hitherto memories` shows"), CONSISTENCY),
     OneRecord("memory", _MEMORY, "the memory is not shown"),
 )
 
@@ -173,7 +173,10 @@ COMMANDS = (
         "List a user's memories.",
         _LIST,
         Argument(
-            "--order-by", default="", choices=("created_at", "importance", "last_accessed_at")
+            "--order-by",
+            "what comes first: the newest (the default), most important or last used",
+            default="",
+            choices=("created_at", "importance", "last_accessed_at"),
         ),
         run=_memories,
     ),
@@ -266,7 +269,7 @@ WHY = (
     Command(
         "why",
         "Show the words that a memory rests on.",
-        Argument("user", "whose memory", "USER"),
+        Argument("user", "the id of the user", "USER"),
         Argument("id", "which memory", "ID"),
         Argument(CONSISTENCY.flag, CONSISTENCY.help, CONSISTENCY.metavar, default=""),
         run=_prove,

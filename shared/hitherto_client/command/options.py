@@ -178,10 +178,10 @@ class Switch(Argument):
 
 
 class Repeated(Argument):
-    """An option that may be given several times: a list of values, empty without it."""
+    """An option that may be repeated: a list of values, empty without it."""
 
     def __init__(self, flag: str, help: str, metavar: str | None = None, **more: Any) -> None:
-        told = f"{help}; may be given several times"
+        told = f"{help}; may be repeated"
         super().__init__(flag, told, metavar, action="append", default=[], **more)
 
 
@@ -202,15 +202,22 @@ JSON = Switch("--json", "print one JSON document")
 OF_SERVICES = (
     Argument("--retrieval", "host:port of the retrieval service", "ADDR"),
     Argument("--extraction", "host:port of the extraction service", "ADDR"),
-    Argument("--api-key", "credential; prefer HITHERTO_API_KEY, which ps does not show", "KEY"),
-    Argument("--timeout", "time limit of each call", "SECONDS", type=seconds),
+    Argument("--api-key", "the credential; prefer HITHERTO_API_KEY, which ps does not show", "KEY"),
+    Argument(
+        "--timeout",
+        "time limit of each call, its retries included (default: 10 for reads, 30 for writes)",
+        "SECONDS",
+        type=seconds,
+    ),
 )
 """Options of a command that calls services."""
 PAGING = (
     Argument(
-        "--limit", "rows per page (default 20)", "N", dest="page_size", type=natural, default=20
+        "--limit", "rows per page (default: 20)", "N", dest="page_size", type=natural, default=20
     ),
-    Argument("--page-token", "continue after the previous page", "TOKEN", default=""),
+    Argument(
+        "--page-token", "show the page after the one that printed this token", "TOKEN", default=""
+    ),
     Switch("--all", "show every page"),
 )
 """Options of a command that lists page by page."""

@@ -177,7 +177,7 @@ COMMANDS = (
             "changes",
             f"set a field ({', '.join(_FIELDS)}) or a place in free JSON, such as "
             "facts.personal.location=Berlin; VALUE is text, or JSON within free JSON; a list "
-            "is a field given several times",
+            "is a field that is repeated",
             "PATH=VALUE",
             nargs="*",
         ),

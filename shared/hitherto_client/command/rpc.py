@@ -75,7 +75,7 @@ class Option:
         more = dict(_of_type(of), help=self.help)
         if of.is_repeated:
             more["action"] = "append"
-            more["help"] = f"{self.help}; may be given several times".removeprefix("; ")
+            more["help"] = f"{self.help}; may be repeated"
         if self.metavar:
             more["metavar"] = self.metavar
         if self.flag.startswith("--"):
@@ -107,7 +107,7 @@ def _of_type(of: FieldDescriptor) -> dict[str, Any]:
     return {"metavar": of.name.removesuffix("_id").upper().rpartition("_")[2]}
 
 
-USER = Option("user", "user_id")
+USER = Option("user", "user_id", "the id of the user")
 EVERYBODY = Option("--user", "user_id", "only this user (default: all)", "ID")
 CONSISTENCY = Option(
     "--consistency-token",

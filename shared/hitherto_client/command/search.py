@@ -67,16 +67,21 @@ _SEARCH = Rpc(
     "SearchMemories",
     (
         USER,
-        Option("query", "query", needed=False),
-        Option("--limit", "limit", "results at most (default 10)"),
-        Option("--scope", "scopes", "what is searched (default memories)"),
+        Option("query", "query", "what to look for, in words", needed=False),
+        Option("--limit", "limit", "number of results at most (default: 10)"),
+        Option("--scope", "scopes", "what is searched (default: memories)"),
         *FILTERS,
         Option(
             "--source-type", "source_types", "only documents of this source, such as gmail", "NAME"
         ),
-        Option("--min-score", "min_score", metavar="SCORE"),
-        Option("--min-relevance", "min_relevance", "0 shows everything, 1 the surest", "RELEVANCE"),
-        Option("--ranking", "ranking", "balanced or weighted", "NAME"),
+        Option("--min-score", "min_score", "only results with this score or more", "SCORE"),
+        Option(
+            "--min-relevance",
+            "min_relevance",
+            "only what is this relevant: 0 for all, 1 for the surest",
+            "RELEVANCE",
+        ),
+        Option("--ranking", "ranking", "balanced (the default) or weighted", "NAME"),
         Option("--explain", "explain", "show what each component adds to each score"),
         REFERENCE_TIME,
         *TIME_TRAVEL,
@@ -134,13 +139,16 @@ _CONTEXT = Rpc(
     "GetContext",
     (
         USER,
-        Option("query", "query", needed=False),
-        Option("--template", "template"),
+        Option("query", "query", "what to look for, in words", needed=False),
+        Option("--template", "template", "the form of the block (default: about-the-user)"),
         Option("--max-tokens", "max_tokens", "token budget of the block"),
         Option("--conversation", "conversation_id", "the current conversation", "ID"),
-        Option("--scope", "scopes", "what the query searches"),
+        Option("--scope", "scopes", "what the query searches (default: all)"),
         Option(
-            "--min-relevance", "min_relevance", "0 tells all that fits, 1 the surest", "RELEVANCE"
+            "--min-relevance",
+            "min_relevance",
+            "only what is this relevant: 0 for all, 1 for the surest",
+            "RELEVANCE",
         ),
         Option("--max-memories", "max_memories", "most important memories; 0 leaves them out"),
         Option("--max-relevant", "max_relevant", "results for the query; 0 leaves them out"),

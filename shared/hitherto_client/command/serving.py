@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 OF_SERVERS = (
     Repeated("--public-host", "a host name by which others ask for it", "NAME"),
-    Argument("--tls-certificate", "PEM file", "FILE"),
-    Argument("--tls-key", "PEM file", "FILE"),
+    Argument("--tls-certificate", "PEM file with the certificate: serve HTTPS", "FILE"),
+    Argument("--tls-key", "PEM file with the key of the certificate", "FILE"),
 )
 """Options of a command that serves others."""
 ALLOW_HTTP = Switch(
@@ -194,7 +194,7 @@ CONSOLE = (
         "Serve web pages on which people see and correct memories.",
         Argument(
             "--listen",
-            f"where browsers reach it (default {DEFAULT_LISTEN})",
+            f"where browsers reach it (default: {DEFAULT_LISTEN})",
             "HOST:PORT",
             default=DEFAULT_LISTEN,
         ),
@@ -255,7 +255,7 @@ HTTP = (
         "Serve every RPC over HTTP with JSON, for curl, browsers and others without gRPC.",
         Argument(
             "--listen",
-            f"where it is reached (default HITHERTO_HTTP_LISTEN, else {DEFAULT_LISTEN})",
+            f"where it is reached (default: HITHERTO_HTTP_LISTEN, else {DEFAULT_LISTEN})",
             "HOST:PORT",
         ),
         Repeated(

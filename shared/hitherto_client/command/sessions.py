@@ -73,8 +73,8 @@ _ADD = Rpc(
     (
         USER,
         Option("type", "type", "the kind of action, such as send_email"),
-        Option("text", "description", needed=False),
-        Option("--session", "session_id", "default: a new session", "ID"),
+        Option("text", "description", "what the user is asked", needed=False),
+        Option("--session", "session_id", "the session (default: a new one)", "ID"),
         Option("--params", "params", "parameters of the action"),
     ),
     _show_action,

@@ -32,8 +32,8 @@ _IN_REQUEST = re.compile(r"(?:transcripts\[(\d+)\]|transcript(?=\.))\.?(.*)")
 
 
 DEFAULTS = (
-    Argument("--user", "the user, if the file does not name one", default=""),
-    Argument("--conversation", "the conversation's id, if the file has none", default=""),
+    Argument("--user", "the user, if the file does not name one", "ID", default=""),
+    Argument("--conversation", "the conversation's id, if the file has none", "ID", default=""),
     Argument("--time-zone", "IANA time zone, if the file has none", "ZONE", default=""),
 )
 """What stands for the values that a file of conversations lacks."""

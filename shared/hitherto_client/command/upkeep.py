@@ -232,11 +232,11 @@ COMMANDS = (
         "Undo everything learnt from one conversation, document or job, or taught by a model.",
         _ROLLBACK,
         OneOf(
-            Option("--conversation", "conversation_id", metavar="ID"),
-            Option("--document", "document_id", metavar="ID"),
-            Option("--job", "job_id", metavar="ID"),
-            Option("--model", "model", metavar="NAME"),
-            Option("--prompt-version", "prompt_version", metavar="VERSION"),
+            Option("--conversation", "conversation_id", "what this conversation taught", "ID"),
+            Option("--document", "document_id", "what this document taught", "ID"),
+            Option("--job", "job_id", "what this job learnt", "ID"),
+            Option("--model", "model", "what this language model taught", "NAME"),
+            Option("--prompt-version", "prompt_version", "what this prompt taught", "VERSION"),
         ),
         Option("--since", "since", "only what models taught at this time or later"),
         Option("--until", "until", "only what models taught before this time"),
@@ -276,7 +276,7 @@ def _phase(word: str, *options: Option, confirm: str | Ask = "") -> Rpc:
 
 _START = _phase(
     "start",
-    Option("model", "model"),
+    Option("model", "model", "the name of the new embedding model"),
     Option("--dimensions", "dimensions", "size of its vectors (default: the model's own)"),
 )
 _STATUS = _phase("status")
