@@ -122,6 +122,8 @@ async def test_a_memory_from_save_to_restore(at: Typed) -> None:
     assert await contents(at) == set()
     await at("why", "ana", memory_id, "--consistency-token", "made up", code=2)
     assert "consistency_token" in at.err
+    await at("changes", "ana", "--after", "made up", "--seconds", "1", code=2)
+    assert "go on with" not in at.err, "what was refused is no place to go on from"
     token = saved["consistency_token"]
     assert "Đà Nẵng" in await at("why", "ana", memory_id, "--consistency-token", token)
     await at("search", "ana", "ferry", "--min-score", "0.9")
