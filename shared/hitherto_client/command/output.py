@@ -206,6 +206,16 @@ def _is_utf8(stream: TextIO) -> bool:
 
 
 _OPTIONS = {"retrieval": "--retrieval", "extraction": "--extraction"}
+_LISTED_BY = {
+    "MEMORY_NOT_FOUND": "memories USER",
+    "CONVERSATION_NOT_FOUND": "conversations USER",
+    "DOCUMENT_NOT_FOUND": "documents list USER",
+    "JOB_NOT_FOUND": "jobs",
+    "PENDING_ACTION_NOT_FOUND": "session USER SESSION",
+    "WEBHOOK_NOT_FOUND": "webhooks list",
+    "WEBHOOK_DELIVERY_NOT_FOUND": "webhooks deliveries",
+}
+"""The command that shows the ids there are, by what was not found."""
 
 
 def report(error: HithertoCallError, output: Output) -> int:
@@ -239,8 +249,10 @@ def report(error: HithertoCallError, output: Output) -> int:
         for violation in error.violations:
             output.error(f"  {violation.field}: {violation.description}", prefix="")
         return USAGE
-    wait = f"; try again in {error.retry_after:.0f} s" if error.retry_after else ""
-    output.error(f"{service} answers: {error.message} ({error.name}){wait}")
+    next_step = f"; try again in {error.retry_after:.0f} s" if error.retry_after else ""
+    if listed := _LISTED_BY.get(error.reason):
+        next_step = f"; `hitherto {listed}` lists those that exist"
+    output.error(f"{service} answers: {error.message} ({error.name}){next_step}")
     if error.code is grpc.StatusCode.INVALID_ARGUMENT:
         return USAGE
     return UNREACHABLE if error.code is grpc.StatusCode.UNAVAILABLE else FAILED

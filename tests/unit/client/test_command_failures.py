@@ -31,6 +31,12 @@ from tests.unit.client.fake_services import Failure, Fakes, RunCommand
         ("context ana", Failure(grpc.StatusCode.DEADLINE_EXCEEDED), 3, "--timeout"),
         (
             "context ana",
+            Failure(grpc.StatusCode.NOT_FOUND, "CONVERSATION_NOT_FOUND", "no such conversation"),
+            1,
+            "no such conversation; `hitherto conversations USER` lists those that exist",
+        ),
+        (
+            "context ana",
             Failure(grpc.StatusCode.UNAVAILABLE, "X", "no database", retry_after=60),
             3,
             "no database; try again in 60 s",
