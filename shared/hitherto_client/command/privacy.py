@@ -34,7 +34,7 @@ def _setting(name: str) -> tuple[str, Any]:
 def _what_goes(client: Hitherto, options: argparse.Namespace, output: Output) -> str:
     kept: Any = [name for name in words(_STATUSES) if name != "forgotten"]
     held = client.memories(options.user_id, statuses=kept, page_size=1).page().total_size
-    many = f"all {held} memories" if held > 1 else "all memories"
+    many = f"all {held} memories" if held and held > 1 else "all memories"
     profile = ", empty the profile" if options.include_profile else ""
     conversations = (
         ", and delete all conversations for good" if options.include_conversations else ""
