@@ -16,7 +16,7 @@ from hitherto_client.command.learning import tell_waiting, waiting
 from hitherto_client.command.options import Argument, connect
 from hitherto_client.command.output import FAILED, OK, Output
 from hitherto_client.command.progress import Waits
-from hitherto_client.command.rpc import CONSISTENCY, UNTIL, USER, Command, Option, Rpc
+from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, day, short
 from hitherto_client.days import iso_day, use_zone, zone_or_utc
 from hitherto_client.results import Message, Proof, SourceQuote
@@ -30,7 +30,11 @@ FILTERS = (
     Option("--conversation", "conversation_id", "only items from this conversation", "ID"),
     Option("--min-confidence", "confidence_min", "only memories at least this certain"),
     Option("--created-after", "created_after", "only items created at this time or later"),
-    Option("--created-before", "created_before", f"created {UNTIL}"),
+    Option(
+        "--created-before",
+        "created_before",
+        "only items created before this time; a day itself is not included",
+    ),
     Option("--metadata", "metadata_filter", "only items with all of these metadata values"),
     Option("--doubtful", "include_doubtful", "also memories that may no longer hold (the default)"),
 )

@@ -205,7 +205,7 @@ OF_SERVICES = (
     Argument("--api-key", "the credential; prefer HITHERTO_API_KEY, which ps does not show", "KEY"),
     Argument(
         "--timeout",
-        "time limit of each call, its retries included (default: 10 for reads, 30 for writes)",
+        "time limit of each call, its retries included (default: 10 for most reads, 30 for writes)",
         "SECONDS",
         type=seconds,
     ),
