@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from hitherto_shared import tasks
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.faults import described
 from hitherto_shared.recurring_lines import LONGEST_PAUSE_SECONDS, RecurringLines
@@ -161,6 +162,25 @@ async def test_what_nobody_caught_is_told_without_its_text(
     assert line["task"].startswith("a-duty ")
     assert line["task"].endswith("forgotten")
     assert "in forgotten" in line["exception"]
+    assert SECRET not in json.dumps(line)
+
+
+async def test_the_failure_of_a_background_task_is_told_when_its_holder_ends_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    quiet_loop(asyncio.get_running_loop())
+
+    async def failing() -> None:
+        raise errors.CheckViolation(f"Failing row contains ({SECRET})")
+
+    failed = asyncio.create_task(failing(), name="a-duty")
+    running = asyncio.create_task(asyncio.Event().wait())
+    await asyncio.wait({failed})
+    await tasks.cancel(failed, running, None)
+    assert running.cancelled()
+    (line,) = parsed(caplog)
+    assert "CheckViolation" in line["message"]
+    assert line["task"].startswith("a-duty ")
     assert SECRET not in json.dumps(line)
 
 
