@@ -185,8 +185,31 @@ func TestAttemptsEnd(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || len(s.saved) != 4 {
 		t.Errorf("%d calls, %v", len(s.saved), err)
 	}
-	if !strings.Contains(err.Error(), "start it with `hitherto up`, or set HITHERTO_EXTRACTION_ADDRESS") {
+}
+
+func TestOnlyAServiceThatIsNotReachedIsToStart(t *testing.T) {
+	const told = "The extraction service cannot be reached at 127.0.0.1:1: start it with `hitherto up`, or check " +
+		"HITHERTO_EXTRACTION_ADDRESS and, for TLS, HITHERTO_TLS_CA_FILE"
+	once := WithRetry(RetryPolicy{Attempts: 1})
+	s := &scripted{
+		errors:  []error{failing(codes.Unavailable, "DATABASE_UNAVAILABLE", 0), nil},
+		watched: [][]pb.JobState{{}},
+	}
+	if _, err := start(t, s, once, WithExtraction("127.0.0.1:1")).SaveMemory(t.Context(), "ana", "x"); !strings.Contains(err.Error(), told) {
 		t.Error(err)
+	}
+	client := start(t, s, once)
+	_, reason := client.SaveMemory(t.Context(), "ana", "x")
+	_, ended := client.Jobs.Wait(t.Context(), "job-1")
+	client.Close()
+	_, closed := client.SaveMemory(t.Context(), "ana", "x")
+	for _, err := range []error{reason, ended, closed} {
+		if err == nil || strings.Contains(err.Error(), "cannot be reached") {
+			t.Error(err)
+		}
+	}
+	if status.Code(ended) != codes.Unavailable {
+		t.Error(ended)
 	}
 }
 

@@ -65,9 +65,10 @@ func (e *Error) Error() string {
 			lines = append(lines, named)
 		}
 	}
-	if e.Code == codes.Unavailable && e.Reason == "" && e.Service != "" {
-		lines = append(lines, fmt.Sprintf("The %s service cannot be reached at %s: start it with `hitherto up`, or set "+
-			"HITHERTO_%s_ADDRESS", e.Service, e.Address, strings.ToUpper(e.Service)))
+	// What has no id is no failed call: a service that answered has ended a stream.
+	if e.Code == codes.Unavailable && e.Reason == "" && e.RequestID != "" {
+		lines = append(lines, fmt.Sprintf("The %s service cannot be reached at %s: start it with `hitherto up`, or check "+
+			"HITHERTO_%s_ADDRESS and, for TLS, HITHERTO_TLS_CA_FILE", e.Service, e.Address, strings.ToUpper(e.Service)))
 	}
 	return strings.Join(lines, "\n")
 }

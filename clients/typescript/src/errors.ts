@@ -55,10 +55,11 @@ export class HithertoError extends Error implements Called {
     // The details name the first violation.
     const invalid = (told.violations ?? []).map(({ field, description }) => `${field}: ${description}`);
     lines.push(...invalid.filter((one) => !details.includes(one)));
-    if (code === status.UNAVAILABLE && !told.reason) {
+    // What has no id is no failed call: a service that answered has ended a stream.
+    if (code === status.UNAVAILABLE && !told.reason && called.requestId) {
       lines.push(
         `The ${called.service} service cannot be reached at ${called.address}: start it with \`hitherto up\`, ` +
-          `or set HITHERTO_${called.service.toUpperCase()}_ADDRESS`,
+          `or check HITHERTO_${called.service.toUpperCase()}_ADDRESS and, for TLS, HITHERTO_TLS_CA_FILE`,
       );
     }
     super(lines.join("\n"), { cause });

@@ -39,12 +39,33 @@ test("a given key is kept", async () => {
 
 test("attempts end", async () => {
   server.failures = [GONE, GONE, GONE, GONE, GONE];
-  await assert.rejects(server.client().saveMemory("ana", "x"), (error: HithertoError) => {
-    assert.equal(error.code, status.UNAVAILABLE);
-    assert.match(error.message, /start it with `hitherto up`, or set HITHERTO_EXTRACTION_ADDRESS/);
-    return true;
-  });
+  await assert.rejects(server.client().saveMemory("ana", "x"), withCode(status.UNAVAILABLE));
   assert.equal(server.at.length, 4);
+});
+
+test("only a service that is not reached is to be started", async () => {
+  const retry = { attempts: 1 };
+  await assert.rejects(server.client({ extraction: "127.0.0.1:1", retry }).saveMemory("ana", "x"), {
+    code: status.UNAVAILABLE,
+    message: new RegExp(
+      "The extraction service cannot be reached at 127.0.0.1:1: start it with `hitherto up`, or check " +
+        "HITHERTO_EXTRACTION_ADDRESS and, for TLS, HITHERTO_TLS_CA_FILE",
+    ),
+  });
+  server.failures = [failing(status.UNAVAILABLE, "DATABASE_UNAVAILABLE")];
+  server.watched = [[]];
+  const client = server.client({ retry });
+  const failed: unknown[] = [];
+  const keep = (error: unknown) => failed.push(error);
+  await client.saveMemory("ana", "x").catch(keep);
+  await client.jobs.wait("job-1").catch(keep);
+  client.close();
+  await client.saveMemory("ana", "x").catch(keep);
+  assert.equal(failed.length, 3);
+  for (const error of failed) {
+    assert.doesNotMatch((error as Error).message, /cannot be reached/);
+  }
+  assert.ok(withCode(status.UNAVAILABLE)(failed[1]));
 });
 
 test("RetryInfo is obeyed", async () => {

@@ -91,11 +91,9 @@ class AsyncWatching(AsyncCalling):
                 # them, or their deadline does if its word arrives too late.
                 continue
             if error is None:
+                # Without the service, as that was reached.
                 error = HithertoCallError(
-                    grpc.StatusCode.UNAVAILABLE,
-                    "the service ended the stream without a message",
-                    service=endpoint.service,
-                    address=endpoint.address,
+                    grpc.StatusCode.UNAVAILABLE, "the service ended the stream without a message"
                 )
             failures += 1
             wait = retry.wait_before_retry(error, failures, repeatable=True)

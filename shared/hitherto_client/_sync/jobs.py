@@ -186,11 +186,10 @@ def watch_job(
                         yield reply.job
                     if reply.job.state in FINAL:
                         return
+            # Without the service, as that was reached.
             error = HithertoCallError(
                 grpc.StatusCode.UNAVAILABLE,
                 "the service ended the stream before the job was final",
-                service=endpoint.service,
-                address=endpoint.address,
             )
         except grpc.RpcError as raised:
             error = endpoint.error(raised)

@@ -223,7 +223,7 @@ def report(error: HithertoCallError, output: Output) -> int:
     service = f"the {error.service} service" if error.service else "the service"
     at = f" at {error.address}" if error.address else ""
     option = _OPTIONS.get(error.service, "--retrieval or --extraction")
-    if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
+    if error.code is grpc.StatusCode.UNAVAILABLE and error.service and not error.reason:
         remedy = f"start it with `hitherto up`, or name its address with {option}"
         output.error(f"cannot reach {service}{at}: {error.no_connection or remedy}")
         return UNREACHABLE

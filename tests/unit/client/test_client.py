@@ -11,7 +11,12 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hitherto.v1 import conversation_pb2, extraction_service_pb2, retrieval_service_pb2
+from hitherto.v1 import (
+    conversation_pb2,
+    extraction_service_pb2,
+    job_pb2,
+    retrieval_service_pb2,
+)
 from hitherto_client import Hitherto, HithertoCallError, RetryPolicy, Violation
 from hitherto_client.calls import changes_nothing
 from hitherto_client.command import main
@@ -230,6 +235,15 @@ class TestWatch:
             list(client.watch_job("no-such-job"))
         assert caught.value.reason == "JOB_NOT_FOUND"
         assert len(fakes.calls("WatchJob")) == 1
+
+    def test_a_service_that_ends_the_stream_early_is_not_to_be_started(self, fakes: Fakes) -> None:
+        fakes.extraction.outcomes["chat-1"] = job_pb2.JOB_STATE_RUNNING
+        job = fakes.extraction.add_job(conversation_id="chat-1")
+        patient = RetryPolicy(first_wait=PATIENT_SECONDS * 2, longest_wait=PATIENT_SECONDS * 2)
+        with Hitherto(retry=patient) as client, pytest.raises(HithertoCallError) as caught:
+            list(connected(client).watch_job(job.id, timeout=PATIENT_SECONDS))
+        ended = "UNAVAILABLE: the service ended the stream before the job was final"
+        assert str(caught.value) == ended
 
 
 class TestEnhancePrompt:

@@ -126,8 +126,11 @@ final class Endpoint implements ClientInterceptor {
     Metadata signed = copy(trailers);
     signed.discardAll(HithertoException.REQUEST_ID);
     signed.put(HithertoException.REQUEST_ID, requestId);
-    signed.put(HithertoException.SERVICE, service);
-    signed.put(HithertoException.ADDRESS, address);
+    // After the client was closed, no service is to blame.
+    if (!bare.isShutdown()) {
+      signed.put(HithertoException.SERVICE, service);
+      signed.put(HithertoException.ADDRESS, address);
+    }
     return signed;
   }
 

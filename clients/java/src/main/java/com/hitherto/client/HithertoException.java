@@ -122,7 +122,7 @@ public final class HithertoException extends RuntimeException {
     return Optional.ofNullable(retryAfter);
   }
 
-  /** Which service was called: {@code retrieval} or {@code extraction}. */
+  /** Which service was called: {@code retrieval} or {@code extraction}; empty after the client was closed. */
   public String service() {
     return trailer(SERVICE);
   }
@@ -150,8 +150,10 @@ public final class HithertoException extends RuntimeException {
         .filter(named -> !description().contains(named))
         .forEach(named -> told.append('\n').append(named));
     if (code() == Status.Code.UNAVAILABLE && reason.isEmpty() && !service().isEmpty()) {
-      told.append("\nThe %s service cannot be reached at %s: start it with `hitherto up`, or set HITHERTO_%s_ADDRESS"
-          .formatted(service(), address(), service().toUpperCase(Locale.ROOT)));
+      String remedy =
+          "\nThe %s service cannot be reached at %s: start it with `hitherto up`, or check HITHERTO_%s_ADDRESS"
+              + " and, for TLS, HITHERTO_TLS_CA_FILE";
+      told.append(remedy.formatted(service(), address(), service().toUpperCase(Locale.ROOT)));
     }
     return told.toString();
   }

@@ -91,9 +91,27 @@ class CallsTest {
   @Test
   void attemptsEnd() {
     server.fails(Scripted.GONE, Scripted.GONE, Scripted.GONE, Scripted.GONE, Scripted.GONE);
-    var error = failsWith(Status.Code.UNAVAILABLE, () -> client.saveMemory("ana", "x"));
-    assertTrue(error.getMessage().contains("start it with `hitherto up`, or set HITHERTO_EXTRACTION_ADDRESS"));
+    failsWith(Status.Code.UNAVAILABLE, () -> client.saveMemory("ana", "x"));
     assertEquals(4, server.saved.size());
+  }
+
+  @Test
+  void onlyAServiceThatIsNotReachedIsToBeStarted() {
+    var once = new RetryPolicy(1, Duration.ZERO, Duration.ZERO);
+    Executable save = () -> client.saveMemory("ana", "x");
+    connect(server.client().extraction("127.0.0.1:1").retry(once));
+    String told =
+        "The extraction service cannot be reached at 127.0.0.1:1: start it with `hitherto up`, or check"
+            + " HITHERTO_EXTRACTION_ADDRESS and, for TLS, HITHERTO_TLS_CA_FILE";
+    var unreached = failsWith(Status.Code.UNAVAILABLE, save);
+    assertTrue(unreached.getMessage().contains(told), unreached::getMessage);
+    connect(server.client().retry(once));
+    server.fails(Scripted.failing(Status.Code.UNAVAILABLE, "DATABASE_UNAVAILABLE", null));
+    server.watched.add(List.of());
+    for (Executable call : List.of(save, () -> client.jobs().await("job-1"))) {
+      var failed = failsWith(Status.Code.UNAVAILABLE, call);
+      assertFalse(failed.getMessage().contains("cannot be reached"), failed::getMessage);
+    }
   }
 
   @Test
@@ -208,9 +226,11 @@ class CallsTest {
   private static Status.Code failsBeside(Executable call, Runnable meanwhile) {
     var running =
         CompletableFuture.supplyAsync(
-            () -> assertThrows(HithertoException.class, call).code(), task -> daemon(task).start());
+            () -> assertThrows(HithertoException.class, call), task -> daemon(task).start());
     meanwhile.run();
-    return assertTimeoutPreemptively(Duration.ofSeconds(20), () -> running.get());
+    var failed = assertTimeoutPreemptively(Duration.ofSeconds(20), () -> running.get());
+    assertFalse(failed.getMessage().contains("cannot be reached"), failed::getMessage);
+    return failed.code();
   }
 
   private static Thread daemon(Runnable task) {
