@@ -10,6 +10,8 @@ def _run(module: str, extra: str) -> None:
     try:
         command = importlib.import_module(module)
     except ModuleNotFoundError as error:
+        if (error.name or "").startswith("hitherto"):
+            raise  # no extra brings what is ours
         name = sys.argv[0].rpartition("/")[2]
         print(f"{name}: this needs {error.name}: pip install 'hitherto[{extra}]'", file=sys.stderr)
         sys.exit(2)

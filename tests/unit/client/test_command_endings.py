@@ -275,6 +275,12 @@ class TestInstallation:
         told = f"hitherto-{service}: this needs pydantic: pip install 'hitherto[{service}]'\n"
         assert (code, err) == (2, told)
 
+    def test_a_module_of_ours_that_is_missing_is_no_extra(self) -> None:
+        code, err = self.run("hitherto_shared.startup", script="hitherto-retrieval")
+        assert code == 1
+        assert "Traceback" in err
+        assert "No module named 'hitherto_shared.startup'" in err
+
 
 # What a table shows where the terminal is too narrow for it.
 
