@@ -311,6 +311,12 @@ def test_what_an_administrator_adds_to_the_schema_may_be_theirs(
 ) -> None:
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
         connection.execute("CREATE VIEW hitherto.report AS SELECT count(*) FROM hitherto.users")
+        connection.execute("SET ROLE hitherto_owner")
+        for name in ("an_open_one", "a_closed_one"):
+            made = f"CREATE FUNCTION hitherto.{name}() RETURNS int LANGUAGE sql SECURITY DEFINER"
+            connection.execute(f"{made} AS 'SELECT 1'".encode())
+        connection.execute("REVOKE ALL ON FUNCTION hitherto.a_closed_one FROM PUBLIC")
         for asked in ([], ["--check"]):
             done = command(conninfo, *asked)
             assert (done.returncode, done.stdout) == (0, "the database is up to date\n")
+            assert "granted" not in done.stderr

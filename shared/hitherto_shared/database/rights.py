@@ -38,10 +38,11 @@ lacking AS (
     WHERE r.rolname = ANY (%(logins)s)
       AND p.proowner = to_regrole(%(owner)s)
       AND CASE
-        WHEN NOT p.prosecdef THEN NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
-        WHEN r.rolname = 'hitherto_maintenance' THEN NOT EXISTS (
+        WHEN p.proname = ANY (%(closed)s) THEN r.rolname = 'hitherto_maintenance' AND NOT EXISTS (
             -- Everybody's right is about to be revoked (`remedies`).
             SELECT FROM aclexplode(p.proacl) AS a WHERE a.grantee = r.oid)
+        -- Others with the rights of the owner are not ours.
+        ELSE NOT p.prosecdef AND NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
       END
     UNION ALL
     SELECT r.rolname,
@@ -140,6 +141,7 @@ def lacking_rights(connection: psycopg.Connection, logins: Sequence[str] = LOGIN
     granted = zip(*(each for each in _granted() if each[0] in logins), strict=True)
     names = ("roles", "privileges", "tables", "fields")
     values = {"schema": SCHEMA, "owner": OWNER, "logins": [*logins]}
+    values["closed"] = sorted(_closed_functions())
     values |= zip(names, map(list, granted), strict=True)
     return [Lacking(*row) for row in connection.execute(_LACKING, values).fetchall()]
 
