@@ -215,6 +215,7 @@ def test_a_database_of_another_encoding_is_refused(
         assert (done.returncode, done.stdout) == (1, ""), done.stderr
         assert f"the database has the encoding {encoding}" in done.stderr
         assert "ENCODING 'UTF8'" in done.stderr
+        assert "dump it and restore it" in done.stderr
     assert tables(empty_database) == 0
 
 

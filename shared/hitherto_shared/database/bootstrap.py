@@ -173,11 +173,15 @@ def _missing(
         raise BootstrapError(
             f"the server runs PostgreSQL {major}; {_OLDEST_POSTGRES} or later is needed"
         )
-    encoding = connection.info.parameter_status("server_encoding")
-    if encoding != "UTF8":
+    # Not every pooler names it when a connection begins. In SQL_ASCII, text comes as bytes anyway.
+    asked = "SELECT current_setting('server_encoding')::bytea"
+    [(encoding,)] = connection.execute(asked).fetchall()
+    if encoding != b"UTF8":
         raise BootstrapError(
-            f"the database has the encoding {encoding}, and texts of all languages need UTF8:"
-            f" create another one with {_NEW_DATABASE}, and name it in DATABASE_URL"
+            f"the database has the encoding {encoding.decode()}, and texts of all languages need"
+            f" UTF8: create another one with {_NEW_DATABASE} or another UTF-8 locale of that"
+            " server, and name it in DATABASE_URL. If this one is in use, dump it and restore it"
+            " into the other"
         )
     steps = _missing_extension(connection)
     # The existing roles, and whether they may log in.
