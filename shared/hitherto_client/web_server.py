@@ -42,6 +42,7 @@ class ImpatientProtocol(H11Protocol):
     _handshake: asyncio.Future[None] | None = None
     _waits_since = 0.0
     _timer: asyncio.TimerHandle | None = None
+    _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request; if too many wait, one is closed.
@@ -59,6 +60,7 @@ class ImpatientProtocol(H11Protocol):
             secured = SSLProtocol(self.loop, self, self.tls, self._handshake, server_side=True)
             transport.set_protocol(secured)
             secured.connection_made(transport)
+        self._address = neighbourhood(self.client[0] if self.client else "")
         self._wait()
         waiting = [
             one for one in self.connections if isinstance(one, ImpatientProtocol) and one._waits
@@ -96,10 +98,6 @@ class ImpatientProtocol(H11Protocol):
     def _give_up(self) -> None:
         if self._waits:
             self.transport.abort()
-
-    @property
-    def _address(self) -> str:
-        return neighbourhood(self.client[0] if self.client else "")
 
     @property
     def _waits(self) -> bool:
