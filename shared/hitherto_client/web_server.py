@@ -28,6 +28,8 @@ REQUEST_SECONDS = 30.0
 MOST_WAITING = 200
 """Connections of clients that have not sent all of a request."""
 DRAIN_SECONDS = 5
+TLS_END_SECONDS = 2.0
+"""How long a client may take to answer the end of TLS. Such connections count nowhere."""
 
 
 class ImpatientProtocol(H11Protocol):
@@ -57,7 +59,14 @@ class ImpatientProtocol(H11Protocol):
             self._handshake = self.loop.create_future()
             self._handshake.add_done_callback(self._shook_hands)
             # `start_tls` would leave it to chance who gets the first bytes.
-            secured = SSLProtocol(self.loop, self, self.tls, self._handshake, server_side=True)
+            secured = SSLProtocol(
+                self.loop,
+                self,
+                self.tls,
+                self._handshake,
+                server_side=True,
+                ssl_shutdown_timeout=TLS_END_SECONDS,
+            )
             transport.set_protocol(secured)
             secured.connection_made(transport)
         self._address = neighbourhood(self.client[0] if self.client else "")

@@ -123,3 +123,27 @@ async def test_unfinished_handshakes_are_bounded_like_unfinished_requests(
         await closed(silent[-1][0])
         for _, writer in silent:
             writer.close()
+
+
+async def test_an_end_of_tls_that_is_not_answered_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asyncio.constants, "SSL_SHUTDOWN_TIMEOUT", 10 * PATIENCE_SECONDS)
+    authority = Authority(tmp_path, "ours")
+    trusted = ssl.create_default_context(cafile=authority.file)
+    target = ConsoleTarget("127.0.0.1:1", "127.0.0.1:1")  # no page is asked for
+    async with served(target, authority.pair("console")) as url:
+        reader, writer = await begun(url, b"")
+        heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = trusted.wrap_bio(heard, said, server_hostname="127.0.0.1")
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                writer.write(said.read())
+                heard.write(await reader.read(65_536))
+        tls.write(b"no request\r\n\r\n")
+        writer.write(said.read())
+        await closed(reader)
+        writer.close()
