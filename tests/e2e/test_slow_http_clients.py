@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+import uvicorn
+from uvicorn.protocols.http import h11_impl
 
 from hitherto_client import web_server
 from hitherto_client.console.target import ConsoleTarget
@@ -18,6 +20,7 @@ from tests.certificates import Authority
 from tests.e2e import test_mcp
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import console_over, served
+from tests.waiting import eventually
 
 BEGINNINGS = {
     "nothing": b"",
@@ -87,9 +90,19 @@ async def test_of_many_that_send_nothing_the_oldest_is_closed(
         writer.close()
 
 
+@pytest.mark.parametrize(
+    ("one", "many"), [("127.0.0.1", "127.0.0.2"), ("2001:db8:0:8::1", "2001:db8:0:7::{:x}")]
+)
 async def test_a_crowd_at_one_address_closes_its_own_and_no_other_s(
-    address: str, monkeypatch: pytest.MonkeyPatch
+    address: str, monkeypatch: pytest.MonkeyPatch, one: str, many: str
 ) -> None:
+    """Who has one address of IPv6 has its network of 64 bits, and no larger one."""
+
+    def seen(transport: asyncio.Transport) -> tuple[str, int]:
+        host, port = transport.get_extra_info("peername")
+        return (many if host == "127.0.0.2" else one).format(port), port
+
+    monkeypatch.setattr(h11_impl, "get_remote_addr", seen)
     monkeypatch.setattr(web_server, "MOST_WAITING", 3)
     reader, writer = await begun(address, BEGINNINGS["half a head"])
     crowd = [await begun(address, b"", "127.0.0.2") for _ in range(6)]
@@ -98,7 +111,7 @@ async def test_a_crowd_at_one_address_closes_its_own_and_no_other_s(
     writer.write(b"x\r\n\r\n")
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert (await reader.readline()).startswith(b"HTTP/1.1 ")
-    for open_one in (writer, *(one for _, one in crowd)):
+    for open_one in (writer, *(each for _, each in crowd)):
         open_one.close()
 
 
@@ -112,6 +125,8 @@ async def test_unfinished_handshakes_are_bounded_like_unfinished_requests(
     authority = Authority(tmp_path, "ours")
     trusted = ssl.create_default_context(cafile=authority.file)
     target = ConsoleTarget("127.0.0.1:1", "127.0.0.1:1")  # no page is asked for
+    state = uvicorn.server.ServerState()
+    monkeypatch.setattr(uvicorn.server, "ServerState", lambda: state)
     async with served(target, authority.pair("console")) as url:
         silent = [await begun(url, beginning) for beginning in (b"", b"\x16\x03\x01", b"", b"")]
         await closed(silent[0][0])
@@ -123,6 +138,9 @@ async def test_unfinished_handshakes_are_bounded_like_unfinished_requests(
         await closed(silent[-1][0])
         for _, writer in silent:
             writer.close()
+        # The end of the server would wait for those that it still knows.
+        left = "connections are left whose handshake failed"
+        await eventually(lambda: not state.connections, left, seconds=PATIENCE_SECONDS)
 
 
 async def test_an_end_of_tls_that_is_not_answered_is_not_waited_for(
