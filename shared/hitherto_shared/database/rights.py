@@ -179,7 +179,8 @@ def require_ownership(connection: psycopg.Connection) -> None:
     if found is not None:
         raise AnotherOwner(
             f"what is in the schema {SCHEMA} belongs to {found[0]}, not to {OWNER}, as after a"
-            " restore with --no-owner: restore the dump without it (docs/backup.md)"
+            " restore with --no-owner or of a plain dump made with it: dump and restore without it"
+            " (docs/backup.md)"
         )
 
 
