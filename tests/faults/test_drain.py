@@ -43,7 +43,12 @@ async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scen
         return outcome
 
     scene.model.script = once_it_stops
-    extraction = await scene.processes.start("extraction", HITHERTO_WORKER_CONCURRENCY="8")
+    # As `nohup` starts it: it outlives its terminal.
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        extraction = await scene.processes.start("extraction", HITHERTO_WORKER_CONCURRENCY="8")
+    finally:
+        signal.signal(signal.SIGHUP, before)
     one = scene.caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
     async with (
@@ -54,6 +59,9 @@ async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scen
         health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
         watch = health.Watch(health_pb2.HealthCheckRequest())
         assert (await watch.read()).status == SERVING
+        # Were this taken for an end, the next signal would be the second, and end it at once.
+        extraction.send(signal.SIGHUP)
+        assert await extraction.serving()
         extraction.send(signal.SIGTERM)
         assert (await watch.read()).status == NOT_SERVING
         watch.cancel()
