@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -16,9 +17,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 from hitherto.v1 import memory_pb2, retrieval_service_pb2
 from hitherto_local.demo.services import ServiceFailed, running
+from hitherto_local.demo.show import StoryPage
 from hitherto_local.demo.story import sample_transcripts
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories
@@ -157,6 +160,16 @@ async def test_the_samples_teach_what_their_page_says(services: Services) -> Non
         assert "obey" not in block
         lines = [line.strip() for line in block.splitlines()]
         assert lines.count("[END ABOUT THE USER]") <= 1
+
+
+@pytest.mark.parametrize(("letters", "more"), [("ascii", "..."), ("utf-8", "…")])
+def test_a_line_is_cut_to_the_width(letters: str, more: str) -> None:
+    shown = io.TextIOWrapper(io.BytesIO(), letters, write_through=True)
+    page = StoryPage(Console(file=shown, width=44))
+    for text in ("x" * 40, "y" * 41):
+        page.line(text)
+    shown.seek(0)
+    assert shown.read() == f"  - {'x' * 40}\n  - {'y' * (40 - len(more))}{more}\n"
 
 
 def test_ones_own_file_is_learnt_from(demo_dir: Path, tmp_path: Path) -> None:
