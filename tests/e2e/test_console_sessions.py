@@ -97,6 +97,9 @@ async def test_signing_out_ends_a_session_in_every_process(
             ana.http.cookies.set(COOKIE, cookie)
             await ana.open("/memories")
             assert "/sign-in" in ana.url
+            # A part of a page is not filled with the form.
+            part = await ana.http.get("/memories", headers={"hx-request": "true"})
+            assert (part.status_code, part.headers["hx-redirect"]) == (401, "/sign-in")
     async with served(target, sessions=tmp_path) as third, visitor(third) as ana:
         ana.http.cookies.set(COOKIE, cookie)
         await ana.open("/memories")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -11,7 +12,7 @@ from hitherto_client import Hitherto
 from hitherto_client.tools import Toolbox
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
-from tests.e2e.privacy import choose, settings
+from tests.e2e.privacy import choose, context, settings
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 from tests.e2e.test_tools import Calling
 from tests.tenants import Tenant, credential
@@ -98,3 +99,10 @@ async def test_a_transcript_changes_no_zone_that_is_set_and_utc_sets_none(
     await choose(services, mask=["time_zone"])
     assert await zone_after("", "I like dogs.") == "UTC"
     assert await zone_after("Europe/Berlin", "I like rain.") == "Europe/Berlin"
+    # At every hour, the day is another than in UTC in one of these.
+    for zone in ("Pacific/Kiritimati", "Etc/GMT+12"):
+        await choose(services, mask=["time_zone"], time_zone=zone)
+        days = [datetime.now(ZoneInfo(zone)).date()]
+        block = (await context(services, query="rain")).prompt_block
+        days.append(datetime.now(ZoneInfo(zone)).date())
+        assert any(f"; today is {day}" in block for day in days)

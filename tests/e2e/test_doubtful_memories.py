@@ -228,4 +228,6 @@ async def test_a3_the_newer_of_an_unsettled_pair_is_told_first(modelled: Service
     assert block.index(f"- {new}") < block.index(f"- {old}")
     assert "2026-05-04" in block
     # Once one of them is gone, there is no pair.
-    assert len(await memories(modelled)) == 2
+    await forget(modelled, older.id)
+    for left in (await with_words(modelled, new), (await search(modelled, old))[0].memory):
+        assert (left.content, list(left.may_replace)) == (new, [])

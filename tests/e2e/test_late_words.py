@@ -119,6 +119,14 @@ async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
         return {"profile_changes": values}
 
     modelled.model.script = replies({"zeppelin": answer})
+    # What is taken back has ended nothing, also where there is no profile yet.
+    for each in "bc":
+        at, said = SAID_OF_ZEPPELINS[each]
+        await learn(modelled, talk(said, user="ben", conversation=each, at=at))
+        if each == "b":
+            await ask(modelled, "RollbackSource", user_id="ben", conversation_id=each)
+    told = (await ask(modelled, "GetProfile", user_id="ben")).profile
+    assert list(told.current_projects) == ["zeppelin"]
     for each in order:
         at, said = SAID_OF_ZEPPELINS[each]
         await learn(modelled, talk(said, conversation=each, at=at))

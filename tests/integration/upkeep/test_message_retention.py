@@ -71,8 +71,8 @@ async def test_a_message_that_a_job_has_yet_to_read_stays(stage: Stage, state: s
     await message(stage, 1, said="999 days", accepted="1 day")
     await stage.rows(
         "INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, range_from, range_to,"
-        " max_attempts, state, finished_at) VALUES (gen_random_uuid(), %s, 'ana',"
-        " 'memory-extraction', 'c1', 1, 1, 4, %s, CASE WHEN %s IN ('dead', 'succeeded')"
+        " max_attempts, attempt, state, finished_at) VALUES (gen_random_uuid(), %s, 'ana',"
+        " 'memory-extraction', 'c1', 1, 1, 4, 2, %s, CASE WHEN %s IN ('dead', 'succeeded')"
         " THEN now() END)",
         TENANT,
         state,
@@ -80,6 +80,11 @@ async def test_a_message_that_a_job_has_yet_to_read_stays(stage: Stage, state: s
     )
     await stage.rows("UPDATE jobs SET run_after = now() + interval '1 hour'")
     assert (await stage.retention(0, 30))["messages"] == int(state == "succeeded")
+    # Nothing is read after that long. A job that only waits has no attempt to hand back.
+    await stage.rows("UPDATE messages SET accepted_at = now() - interval '31 days'")
+    assert (await stage.retention(0, 30))["messages"] == int(state != "succeeded")
+    attempts = "SELECT attempt FROM jobs WHERE kind = 'memory-extraction'"
+    assert await stage.rows(attempts) == [(2,)]
 
 
 async def test_nothing_is_left_of_a_message_but_what_was_learnt(stage: Stage) -> None:

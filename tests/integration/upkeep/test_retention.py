@@ -85,8 +85,9 @@ async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
         f"{CANARY} content", lexical_no=1, tags=[CANARY], age="40 days", accessed="35 days"
     )
     kept = await stage.memory("Kept content.", lexical_no=2, tags=["kept"], accessed="1 day")
+    hidden = await stage.memory("Hidden.", lexical_no=3, tags=[CANARY], status="forgotten")
     await index(stage, **{f"{CANARY} content": 1, "Kept content.": 2, f"{CANARY} earlier": 7})
-    await stage.rows("UPDATE users SET lexical_documents = 2, lexical_terms = 2")
+    await stage.rows("UPDATE users SET lexical_documents = 3, lexical_terms = 3")
     await stage.vector(gone)
     await stage.vector(kept)
     await source(stage, gone, 1)
@@ -107,6 +108,7 @@ async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
     await stage.rows(
         "INSERT INTO consolidation_groups (tenant_id, user_id, tag, fingerprint, members)"
         " SELECT tenant_id, user_id, tags[1], decode(repeat('00', 32), 'hex'), 1 FROM memories"
+        " WHERE status = 'active'"
     )
     for name, memory_ids in {CANARY: [gone], "Both": [gone, kept]}.items():
         await stage.rows(
@@ -122,6 +124,10 @@ async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
             await stage.rows(
                 "INSERT INTO entity_mentions VALUES (%s, 'ana', %s, %s)", TENANT, entity, memory_id
             )
+    # No mention by what is forgotten is counted.
+    await stage.rows(
+        "INSERT INTO entity_mentions VALUES (%s, 'ana', %s, %s)", TENANT, kept, hidden
+    )
     # Every place that a memory reaches is filled, or this test proves little.
     assert await tables_with_the_canary(stage) == {
         "consolidation_groups",
@@ -132,7 +138,7 @@ async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
         "postings",
     }
     counts = await stage.retention(30)
-    assert counts == {**NOTHING, "memories": 1, "versions": 1, "vectors": 2}
+    assert counts == {**NOTHING, "memories": 2, "versions": 2, "vectors": 2}
     dump = await stage.dump()
     assert CANARY not in dump
     assert "Kept content." in dump

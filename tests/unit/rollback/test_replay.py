@@ -310,6 +310,14 @@ def test_a_goal_that_was_reached_counts_half_and_what_is_joined_stays_sensitive(
         assert replay(versions, [said(1, sensitive=first), joined])["sensitive"]
 
 
+def test_a_doubt_ends_with_words_from_its_time_on() -> None:
+    since = (NOON + timedelta(hours=5)).isoformat()
+    doubt = {"because": str(OTHER), "reason": "", "since": since}
+    versions = [version(1), version(2, doubt=doubt), version(3)]
+    for hours, left in ((4, doubt), (5, None)):
+        assert replay(versions, [said(1), said(3, hours=hours)])["doubt"] == left
+
+
 def test_row_72_a_repetition_in_other_words_states_it_alone_once_the_first_is_gone() -> None:
     other = "The user is fond of jazz"
     repeated = replace(said(2, other, hours=1, made=False, repeats=True), version=1)
