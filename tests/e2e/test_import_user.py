@@ -505,8 +505,9 @@ async def test_b3_what_jobs_had_not_read_is_learnt_again_up_to_a_bound(
     assert not rows(modelled.conninfo, "SELECT 1 FROM users")
 
     named = {"conversation_id": first["conversation_id"]}
-    line = {"table": "jobs", "row": {**job, **named, "done_to": None}}
-    await bring(modelled, packed([line, *rest]), "bo")
+    # Of two, that which has read less.
+    lines = [{"table": "jobs", "row": {**job, **named, "done_to": done}} for done in (None, 99)]
+    await bring(modelled, packed([*lines, *rest]), "bo")
     begun = await ask(modelled, "EndConversation", user_id="bo", **named)
     await ended(modelled, begun.job.id)
     read = [message.content for asked in modelled.model.chat_requests for message in asked.messages]

@@ -182,8 +182,11 @@ async def test_a_tenant_and_a_person_run_their_share_of_the_imports(
             await call
 
 
-async def test_h2_an_erasure_ends_an_import_that_goes_on(modelled: Services, clear: Lived) -> None:
-    """Nothing of it comes back, also if the user is reinstated at once."""
+@pytest.mark.parametrize("anew", [False, True])
+async def test_h2_an_erasure_ends_an_import_that_goes_on(
+    modelled: Services, clear: Lived, anew: bool
+) -> None:
+    """Nothing of it comes back, also if the user is reinstated at once and begins anew."""
     # A group is stored once a record of another table comes.
     tables = tables_of(clear)
     half = 1 + max(n for n, table in enumerate(tables) if table == "memory_sources")
@@ -194,11 +197,13 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(modelled: Services, cle
     await eventually(lambda: rows(modelled.conninfo, "SELECT 1 FROM memories"), seconds=BOUND)
     await erase(modelled)
     await reinstate(modelled)
+    if anew:
+        await save(modelled, "The user plays the cello.")
     erased.set()
     refusal = await refusal_of(importing)
     assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
     assert refusal.reason == "USER_ERASED"
-    assert not rows(modelled.conninfo, "SELECT 1 FROM memories")
+    assert len(rows(modelled.conninfo, "SELECT 1 FROM memories")) == anew
 
 
 async def test_h2_nobody_else_writes_while_a_user_is_imported(

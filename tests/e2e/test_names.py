@@ -15,6 +15,7 @@ from tests.e2e.curating import change
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.methods import ask
 from tests.e2e.shelf import ago, fill
+from tests.e2e.test_own_name import called
 from tests.integration.retrieval.seed import Fact
 from tests.integration.retrieval.seed_passages import Paper
 
@@ -122,6 +123,12 @@ async def test_what_only_ended_memories_mention_is_not_named(services: Services)
         await asyncio.sleep(0.2)
     for _ in range(3):
         assert await named() == known
+    # The user is left out, and what only has the user's name is not.
+    change(services.conninfo, "UPDATE entities SET type = 'person' WHERE name = 'Bo'")
+    await called(services, "Bo Tech")
+    block = (await ask(services, "GetContext")).prompt_block
+    assert "- Tech (topic)" in block
+    assert "- Bo (person)" not in block
     found = await ask(services, "FindEntities", name="Lisbon")
     assert [entity.name for entity in found.entities] == ["Lisbon"]
     # A question recognises none that nothing mentions any more.

@@ -96,6 +96,16 @@ async def test_what_others_dropped_is_prepared_again(connection: Connection) -> 
     assert await rows_of(connection, "SELECT %s::int + 1", 3) == [(4,)]
 
 
+async def test_where_nothing_stays_prepared_each_statement_is_its_own(
+    connection: Connection,
+) -> None:
+    """As through a pooler: the nameless statement is the last that was parsed."""
+    connection.depend_on_transactions_only({"work_mem": "4MB"})
+    one, two = (BoundStatement(f"SELECT {number} + %s::int", [number]) for number in (10, 20))
+    answers = await connection.answers([one, two, two, one])
+    assert [answer.rows for answer in answers] == [[(20,)], [(40,)], [(40,)], [(20,)]]
+
+
 async def test_a_table_may_be_altered_behind_what_is_prepared(connection: Connection) -> None:
     await connection.execute("INSERT INTO things VALUES (1, 'x')")
     assert await rows_of(connection, "SELECT * FROM things") == [(1, "x")]
