@@ -21,6 +21,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import TooLate, Unavailable
 from tests.conftest import limit_transactions
 from tests.integration.embedded.processes import runs
@@ -250,6 +251,35 @@ async def test_what_lies_ready_goes_to_whoever_waits(conninfo: str) -> None:
         for _ in range(5):
             pids = await asyncio.gather(*(database.run(pid_of, timeout=120) for _ in range(100)))
             assert len(set(pids)) <= 2
+    finally:
+        await database.close()
+
+
+async def test_the_callers_of_one_tenant_are_no_reason_to_refuse_another(conninfo: str) -> None:
+    database = Database(
+        conninfo, "hitherto_read", application="pool", max_size=1, max_waiting=8, wait_seconds=120
+    )
+    await database.open()
+    go_on = asyncio.Event()
+
+    async def hold(connection: Connection) -> int:
+        await go_on.wait()
+        return await pid_of(connection)
+
+    async def of(tenant: str) -> int:
+        with acting_for(tenant):
+            return await database.run(hold, timeout=120)
+
+    try:
+        used = await database.run(pid_of, timeout=120)
+        loud = [asyncio.create_task(of("loud")) for _ in range(10)]
+        async with asyncio.timeout(120):
+            done, waiting = await asyncio.wait(loud, return_when=asyncio.FIRST_COMPLETED)
+        assert [type(each.exception()) for each in done] == [TooManyRequests]
+        quiet = asyncio.create_task(of("quiet"))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await asyncio.gather(quiet, *waiting) == [used] * 10
     finally:
         await database.close()
 

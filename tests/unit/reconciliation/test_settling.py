@@ -72,6 +72,11 @@ def test_what_is_right_is_carried_out() -> None:
     (doubt,) = settle(DOUBTED, rows()).doubts
     assert (doubt.memory_id, doubt.because, doubt.since) == (COMMUTE, NEW, LATER)
     assert settle(SAME, rows()).joins == {NEW: OLD}
+    # Nothing was uncertain before it held, and what ends is not called certain.
+    begun = LATER + timedelta(days=1)
+    late = {COMMUTE: replace(rows().known[COMMUTE], valid_from=begun)}
+    assert settle(DOUBTED, rows(memories=late)).doubts[0].since == begun
+    assert settle(replace(REPLACED, certain=("e1", "e2")), rows()).certain == [NEW]
     # What another is replaced by stays.
     last = {COMMUTE: replace(rows().known[COMMUTE], said_at=LATER + timedelta(days=1))}
     chain = Proposals(replaced=(*REPLACED.replaced, Proposed("replaced[1]", "e2", "e3")))
@@ -96,7 +101,9 @@ def test_nothing_else_is_doubted() -> None:
 
 def test_what_has_ended_is_a_cause_from_its_end_on() -> None:
     ended = replace(
-        rows().known[NEW], said_at=MAY - timedelta(days=9), status="contradicted", valid_to=LATER
+        known(NEW, "Ana lives in Kassel", MAY - timedelta(days=9)),
+        status="contradicted",
+        valid_to=LATER,
     )
     (doubt,) = settle(DOUBTED, rows(memories={NEW: ended})).doubts
     assert (doubt.because, doubt.since) == (NEW, LATER)
