@@ -98,6 +98,10 @@ async def test_document_002_five_writing_style_memories_become_one(modelled: Ser
         " WHERE kind = 'consolidation' AND stage = 'consolidation'"
     )
     assert rows(modelled.conninfo, charged) == [("consolidation", 1, 100, True)]
+    # Also without vectors, what says an original again says the merged one.
+    modelled.model.always(StatusFault(400), endpoint="embeddings")
+    await say(modelled, STYLES[1], conversation="c9")
+    assert await contents(modelled) == [ONE_STYLE]
 
 
 async def test_c1_nothing_is_merged_below_the_bounds(modelled: Services) -> None:

@@ -315,7 +315,7 @@ async def test_row_80_thinking_that_leaves_no_room_gets_more_once_and_for_good(
     thought: str,
 ) -> None:
     def script(request: ChatRequest) -> Outcome:
-        enough = request.body["max_tokens"] >= 1200
+        enough = request.body["max_tokens"] >= 1200 and not is_poisoned(request.body)
         if not enough:
             return reply(thought, "length", reasoning_content="Let me think")
         return ChatAnswer(ANSWER)
@@ -323,10 +323,11 @@ async def test_row_80_thinking_that_leaves_no_room_gets_more_once_and_for_good(
     async with ScriptedModel(script) as server, guarded(server) as chat:
         first = await chat.complete(prompt())
         second = await chat.complete(prompt())
+        endless = await chat.complete(poisoned())
 
-        assert (first.text, first.calls, second.calls) == (ANSWER, 2, 1)
+        assert (first.text, first.calls, second.calls, endless.calls) == (ANSWER, 2, 1, 1)
         sizes = [request.body["max_tokens"] for request in server.chat_requests]
-        assert sizes == [300, 1200, 1200]
+        assert sizes == [300, 1200, 1200, 1200]
 
 
 async def test_row_80_more_room_is_not_kept_where_it_does_not_help() -> None:

@@ -257,7 +257,7 @@ async def test_what_lies_ready_goes_to_whoever_waits(conninfo: str) -> None:
 
 async def test_the_callers_of_one_tenant_are_no_reason_to_refuse_another(conninfo: str) -> None:
     database = Database(
-        conninfo, "hitherto_read", application="pool", max_size=1, max_waiting=8, wait_seconds=120
+        conninfo, "hitherto_read", application="pool", max_size=1, max_waiting=8, wait_seconds=60
     )
     await database.open()
     go_on = asyncio.Event()
@@ -280,6 +280,19 @@ async def test_the_callers_of_one_tenant_are_no_reason_to_refuse_another(conninf
         await asyncio.sleep(0)
         go_on.set()
         assert await asyncio.gather(quiet, *waiting) == [used] * 10
+        # Whoever waits gets another one in place of one that was lost.
+        go_on.clear()
+
+        async def lose(connection: Connection) -> None:
+            await go_on.wait()
+            await connection.close()
+
+        losing = asyncio.create_task(database.run(lose, timeout=120))
+        quiet = asyncio.create_task(of("quiet"))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await quiet != used
+        await asyncio.gather(losing, return_exceptions=True)
     finally:
         await database.close()
 

@@ -110,6 +110,8 @@ def test_a_long_sentence_is_cut_between_words() -> None:
     found = chunks(" ".join(words))
     assert [word for chunk in found for word in chunk.split()] == words
     assert min(map(len, found[:-1])) > TARGET // 2
+    # A comma that bears a mark is no place to cut.
+    assert not any(chunk.startswith("\u0301") for chunk in chunks("word,\u0301" * 1000))
 
 
 def test_short_paragraphs_share_a_chunk() -> None:
