@@ -182,19 +182,20 @@ async def test_a_tenant_and_a_person_run_their_share_of_the_imports(
             await call
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize(("stored", "last"), [("memories", "memory_sources"), ("users", "users")])
 async def test_h2_an_erasure_ends_an_import_that_goes_on(
-    modelled: Services, clear: Lived, anew: bool
+    modelled: Services, clear: Lived, stored: str, last: str
 ) -> None:
     """Nothing of it comes back, also if the user is reinstated at once and begins anew."""
+    anew = stored == "users"
     # A group is stored once a record of another table comes.
     tables = tables_of(clear)
-    half = 1 + max(n for n, table in enumerate(tables) if table == "memory_sources")
-    assert "memories" in tables[:half]
+    half = 1 + max(n for n, table in enumerate(tables) if table == last)
+    assert stored in tables[:half]
     erased = asyncio.Event()
     first, rest = split(clear, half)
     importing = in_two(modelled, first, erased, rest)
-    await eventually(lambda: rows(modelled.conninfo, "SELECT 1 FROM memories"), seconds=BOUND)
+    await eventually(lambda: rows(modelled.conninfo, f"SELECT 1 FROM {stored}"), seconds=BOUND)
     await erase(modelled)
     await reinstate(modelled)
     if anew:

@@ -22,7 +22,7 @@ from hitherto_extraction.telling.places import delete_old_changes
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer
-from tests.e2e.curating import forget, restore, save, update
+from tests.e2e.curating import change, forget, restore, save, update
 from tests.e2e.learning import rows
 from tests.e2e.leaving import erase
 from tests.e2e.methods import METHODS, ask, read_refusal, refused
@@ -71,6 +71,21 @@ async def test_g9_each_change_is_told_once_committed_with_its_version(services: 
     async with Watcher(services, after=ana.token) as resumed:
         await resumed.until_count(1)
         assert [(kind_of(each), each.version) for each in resumed.heard] == [("forgotten", 5)]
+    # Nor is that told for which something forgotten stands, however far.
+    held = memory_id
+    for words in ("Ana lives in Rome.", "Ana lives in Oslo."):
+        merged = (await save(services, words)).memory.id
+        change(
+            services.conninfo,
+            "UPDATE memories SET status = 'superseded', superseded_by = %(by)s"
+            " WHERE memory_id = %(memory_id)s",
+            memory_id=merged,
+            by=held,
+        )
+        held = merged
+    async with Watcher(services, include_content=True, after=resumed.token) as watching:
+        await watching.until_count(2)
+        assert not any(each.HasField("memory") for each in watching.heard)
 
 
 async def test_a_heartbeat_moves_the_token_past_the_changes_of_others(services: Services) -> None:

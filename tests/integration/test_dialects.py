@@ -190,6 +190,12 @@ async def test_row_81_a_server_that_refuses_every_form_is_searched_once(status: 
         with pytest.raises(ModelMisconfigured):
             await chat.complete(prompt())
         assert server.calls["chat"] == 2
+        # Once it has answered, there may be another one behind the address.
+        refuses: Refuses
+        for refuses in (lambda _: False, has_temperature):
+            server.script = refusing(status, "no", refuses)
+            chat._breaker._open_until = 0.0
+            await chat.complete(prompt())
 
 
 @pytest.mark.parametrize("status", [404, 501])

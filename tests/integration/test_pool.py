@@ -257,7 +257,7 @@ async def test_what_lies_ready_goes_to_whoever_waits(conninfo: str) -> None:
 
 async def test_the_callers_of_one_tenant_are_no_reason_to_refuse_another(conninfo: str) -> None:
     database = Database(
-        conninfo, "hitherto_read", application="pool", max_size=1, max_waiting=8, wait_seconds=60
+        conninfo, "hitherto_read", application="pool", max_size=1, max_waiting=8, wait_seconds=120
     )
     await database.open()
     go_on = asyncio.Event()
@@ -268,7 +268,7 @@ async def test_the_callers_of_one_tenant_are_no_reason_to_refuse_another(conninf
 
     async def of(tenant: str) -> int:
         with acting_for(tenant):
-            return await database.run(hold, timeout=120)
+            return await database.run(hold, timeout=60)
 
     try:
         used = await database.run(pid_of, timeout=120)
