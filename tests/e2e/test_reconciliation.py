@@ -127,6 +127,9 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
         diet 0: VEGETARIAN; diet 1: NONE; save MEAT as operator
         join MEAT to NONE; join NONE to VEGETARIAN
         steak 90: STEAK; replace VEGETARIAN by STEAK; counted refused_late: 1
+    b9: what an assistant said later in joined words holds nothing up:
+        diet 0: VEGETARIAN; save NONE as assistant; join NONE to VEGETARIAN
+        steak 90: STEAK; replace VEGETARIAN by STEAK; told: STEAK
     b10: the model can call it certain, and that is taken back as well:
         home 0: OSLO; home 1: COMMUTE; will doubt COMMUTE because ROME
         moved 90: ROME instead of: OSLO; settle; COMMUTE in doubt

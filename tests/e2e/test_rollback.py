@@ -14,7 +14,17 @@ from hitherto.v1 import conversation_pb2, history_pb2, job_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore, save
 from tests.e2e.importing import bring
-from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, shown, submit, talk
+from tests.e2e.learning import (
+    ALL_STATUSES,
+    ended,
+    learn,
+    memories,
+    replies,
+    rows,
+    shown,
+    submit,
+    talk,
+)
 from tests.e2e.leaving import export
 from tests.e2e.methods import ask, read_refusal
 from tests.scripted_model import ChatAnswer, ChatRequest, canary_script
@@ -263,6 +273,13 @@ async def test_what_was_imported_is_taken_back_as_where_it_was_learnt(
     """An export holds no jobs: what they taught names them."""
     (poison,) = [m for m in await memories(poisoned) if "Atlantis" in m.content]
     await bring(poisoned, (await export(poisoned)).text.encode(), "bo")
+    # A job that taught until then is not of the time before.
+    taught = (
+        f"SELECT min(recorded_at), max(recorded_at) FROM history WHERE job_id = '{poison.job_id}'"
+    )
+    ((since, until),) = rows(poisoned.conninfo, taught)
+    early = await take_back(poisoned, user_id="bo", since=since, until=until, dry_run=True)
+    assert set(early.values()) == {0}
     sources: dict[str, dict[str, Any]] = {
         "job": {"job_id": poison.job_id},
         "time": {"since": poison.created_at},

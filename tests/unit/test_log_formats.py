@@ -27,6 +27,7 @@ from hitherto_shared.rpc import repeated_lines
 from hitherto_shared.rpc.call import name_request
 from hitherto_shared.rpc.observed_call import ObservedCall
 from hitherto_shared.rpc.repeated_lines import WHOLE_LINES, WINDOW_SECONDS, RepeatedLines
+from hitherto_shared.rpc.admission import request_id
 from hitherto_shared.telemetry import (
     JsonFormatter,
     TextFormatter,
@@ -86,6 +87,9 @@ def test_text_cannot_change_what_a_terminal_shows_elsewhere() -> None:
     assert line.endswith(
         'up\\x1b[2A and\\nfaked \\u202eline request_id=a\\x9bb name_of="tiếng việt"'
     )
+    # A caller names no call in this way, nor at length.
+    for given in ("up\x1b[2A", "x" * 129, ""):
+        assert request_id({"x-request-id": given}) != given
 
 
 def test_an_exception_follows_without_its_message() -> None:

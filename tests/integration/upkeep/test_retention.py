@@ -125,9 +125,7 @@ async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
                 "INSERT INTO entity_mentions VALUES (%s, 'ana', %s, %s)", TENANT, entity, memory_id
             )
     # No mention by what is forgotten is counted.
-    await stage.rows(
-        "INSERT INTO entity_mentions VALUES (%s, 'ana', %s, %s)", TENANT, kept, hidden
-    )
+    await stage.rows("INSERT INTO entity_mentions VALUES (%s, 'ana', %s, %s)", TENANT, kept, hidden)
     # Every place that a memory reaches is filled, or this test proves little.
     assert await tables_with_the_canary(stage) == {
         "consolidation_groups",
