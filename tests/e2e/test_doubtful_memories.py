@@ -13,7 +13,7 @@ from tests.e2e import reconciling
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import console_over, visitor
 from tests.e2e.curating import forget, save
-from tests.e2e.learning import learn, memories, talk
+from tests.e2e.learning import learn, talk
 from tests.e2e.methods import ask
 from tests.e2e.reconciling import (
     MAY,

@@ -24,10 +24,10 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.faults import described
 from hitherto_shared.recurring_lines import LONGEST_PAUSE_SECONDS, RecurringLines
 from hitherto_shared.rpc import repeated_lines
+from hitherto_shared.rpc.admission import request_id
 from hitherto_shared.rpc.call import name_request
 from hitherto_shared.rpc.observed_call import ObservedCall
 from hitherto_shared.rpc.repeated_lines import WHOLE_LINES, WINDOW_SECONDS, RepeatedLines
-from hitherto_shared.rpc.admission import request_id
 from hitherto_shared.telemetry import (
     JsonFormatter,
     TextFormatter,
