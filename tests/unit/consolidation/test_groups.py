@@ -46,7 +46,6 @@ def test_memories_near_each_other_are_a_group_and_a_single_one_is_none() -> None
     assert shown(members, nearness=0.97) == [[1, 3, 4], [2, 6]]
     assert shown(members) == [[1, 2, 3, 4, 5, 6]]
     # Through others, in whatever order these were said.
-    turned = (36, 0, 12, 24)
     chain = [
         member(n, "The user likes tea", vector=near(at)) for n, at in enumerate((36, 0, 12, 24))
     ]
