@@ -16,6 +16,7 @@ from tests.e2e.curating import forget, save, update
 from tests.e2e.learning import rows
 from tests.e2e.leaving import erase
 from tests.e2e.methods import METHODS, ask, refused
+from tests.e2e.privacy import choose
 from tests.e2e.receiver import (
     Receiver,
     accept,
@@ -101,9 +102,13 @@ async def test_a_change_arrives_signed_and_with_contents_only_if_asked(
     change = by_secret["ana"][0].data["change"]
     assert change["memory"]["content"] == "Ana lives in Leith."
     assert (change["userId"], change["memoryId"], change["version"]) == ("ana", saved.memory.id, 1)
-    # What is forgotten by then is not told again.
+    # What is forgotten by then is not told again, nor anything of whom no memory is kept.
+    await choose(services, memory_enabled=False)
+    await ask(services, "RetryWebhookDelivery", delivery_id=by_secret["ana"][0].data["id"])
+    await eventually(lambda: len(receiver.received) == 4)
+    await choose(services, memory_enabled=True)
     await forget(services, saved.memory.id)
-    await eventually(lambda: len(receiver.received) == 6)
+    await eventually(lambda: len(receiver.received) == 7)
     assert not any("memory" in each.data["change"] for each in receiver.received[3:])
     assert not any(b"Leith" in each.body for each in receiver.received[3:])
     assert sum(each.signed_with(picky.secret) for each in receiver.received[3:]) == 1
