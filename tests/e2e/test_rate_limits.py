@@ -58,7 +58,11 @@ def talk(user: str, words: str) -> conversation_pb2.Transcript:
 async def test_a_person_who_reads_too_often_and_one_who_sends_too_much(
     start_services: StartServices,
 ) -> None:
-    limits = {"user_reads_per_second": 0.5, "user_write_bytes_per_second": 1_000}
+    limits = {
+        "user_reads_per_second": 0.5,
+        "user_read_bytes_per_second": 1_000,
+        "user_write_bytes_per_second": 1_000,
+    }
     async with start_services(**limits) as services:
         for _ in range(A_BURST):
             await reading(services, "ana")
@@ -84,6 +88,11 @@ async def test_a_person_who_reads_too_often_and_one_who_sends_too_much(
         error = await refusal(lambda: services.extraction.SubmitTranscripts(batch))
         assert error.metadata["limit"] == "user_write_bytes_per_second"
         await saving(services, "dora")
+
+        # A reply counts as well.
+        await saving(services, "eve", "Eve owns boats. " * 500)
+        error = await refusal(lambda: reading(services, "eve"))
+        assert error.metadata["limit"] == "user_read_bytes_per_second"
 
 
 async def test_a_tenant_that_writes_too_often(start_services: StartServices, conninfo: str) -> None:
