@@ -1,4 +1,4 @@
-"""Which lineages of a replica stray from the primary's; integration/replica/ has real servers."""
+"""Which replica strays from the primary, and who is asked; integration/replica/ has real servers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hitherto_retrieval.readers import Readers
 from hitherto_shared.consistency import ConsistencyTokens, Lineage
 from hitherto_shared.database.faults import no_answer_in_time
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import TooLate
 
 
 class Server:
@@ -20,11 +21,19 @@ class Server:
     def __init__(self, lineage: Lineage) -> None:
         self.lineage = lineage
         self.slow = False
+        self.calls = 0
 
     async def run(self, work: Callable[[Connection], Awaitable[Any]], **_: object) -> Any:
+        self.calls += 1
         if self.slow:
             raise no_answer_in_time()
         return await work(cast(Connection, self))
+
+    async def answers(self, **_: object) -> bool:
+        return not self.slow
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 PRIMARY, FOLLOWER = Lineage("a", 2, standby=False), Lineage("a", 2, standby=True)
@@ -60,3 +69,18 @@ async def test_a_strayed_replica_is_told_from_one_that_follows(
             slow.slow = True
             assert await watched._strayed() is strayed, (primary, replica)
             slow.slow = False
+
+
+async def test_a_replica_that_gave_no_answer_is_not_asked_again_after_the_primary() -> None:
+    async def work(_: Connection) -> None:
+        """Nothing is read."""
+
+    servers = [Server(PRIMARY), Server(FOLLOWER)]
+    first, second = (cast(Database, each) for each in servers)
+    watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
+    for each in servers:
+        each.slow = True
+    with pytest.raises(TooLate):
+        await watched.choose("", "tenant").run(work, timeout=60, repeatable=True)
+    assert [each.calls for each in servers] == [1, 1]
+    await watched.close()
