@@ -22,6 +22,7 @@ from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.key_files import load_deployment_secret
 from hitherto_shared.sealing import BrokenToken
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import update
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask
 from tests.scripted_model import (
@@ -280,7 +281,22 @@ async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(patient: Services) -
     result = await learn(patient, talk(*lines, conversation="c2"))
     assert patient.model.calls["chat"] == 5
     assert (result.memories_contradicted, result.dropped_items) == (4, 4)
-    assert len(await memories(patient)) == 5
+    (bird, *others) = await memories(patient)
+    assert len(others) == 4
+    # So is the step by which a model lowers an importance, also below what a hand has set.
+    await update(patient, bird.id, importance=0.9)
+    patient.model.script = lambda request: quoting(
+        request,
+        updated_memories=[
+            {"id": known.local_id, "importance": 0.1, "source_message_ids": ["m1"]}
+            for known in request.memories
+            if known.content == bird.content
+        ],
+    )
+    still = [line.replace("no longer", "still") for line in lines]
+    await learn(patient, talk(*still, conversation="c3"))
+    (bird,) = [each for each in await memories(patient) if each.id == bird.id]
+    assert bird.importance == pytest.approx(0.7)
 
 
 async def test_row_45_characters_that_cannot_be_stored_cost_nothing_but_themselves(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from hitherto_extraction.budget import Budget
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.provider.protocol import Completion
+from hitherto_extraction.storage import usage
 from hitherto_extraction.wiring.base import prices_for
+from hitherto_shared.database.pool import Connection
 
 MINI = Decimal("0.15")
 
@@ -69,3 +72,23 @@ def test_a_budget_that_would_never_count_ends_the_start(
     prices_for(given.model_copy(update={"prices_file": free}))
     prices_for(given.model_copy(update={"daily_budget_usd": 0}))
     prices_for(given.model_copy(update={"extractor": "offline", "embedder": "offline"}))
+
+
+async def test_what_was_spent_is_not_kept_past_midnight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum over many rows is, for some seconds."""
+    asked = 0
+    left = 3600.0
+
+    async def spent_today(*_: object) -> usage.SpendingToday:
+        nonlocal asked
+        asked += 1
+        return usage.SpendingToday(Decimal(0), rows=1_000_000, seconds_left=left)
+
+    monkeypatch.setattr(usage, "spent_today", spent_today)
+    budget, nowhere = Budget(1.0), cast(Connection, None)
+    for tenant, times in (("a", 1), ("b", 2)):
+        asked = 0
+        for _ in range(2):
+            await budget.require(nowhere, tenant, "consolidation")
+        assert asked == times
+        left = 0.0

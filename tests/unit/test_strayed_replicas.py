@@ -1,4 +1,4 @@
-"""Which replica strays from the primary, and who is asked; integration/replica/ has real servers."""
+"""Which replica strays, and which database is asked; integration/replica/ has real servers."""
 
 from __future__ import annotations
 
