@@ -100,15 +100,23 @@ class TestActions:
             "SELECT pid FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
-        for pair in ((COMPLETED, REJECTED), (CONFIRMED, CONFIRMED)):
+        twice = (CONFIRMED, CONFIRMED)
+        for pair, key in (((COMPLETED, REJECTED), ""), (twice, ""), (twice, "k")):
             action = await add(services)
             async with await psycopg.AsyncConnection.connect(superuser_conninfo) as holder:
                 await holder.execute("SELECT FROM pending_actions FOR UPDATE")
-                both = [asyncio.ensure_future(resolve(services, action.id, one)) for one in pair]
+                both = [
+                    asyncio.ensure_future(resolve(services, action.id, one, key=key))
+                    for one in pair
+                ]
                 async with asyncio.timeout(180):
                     while len(await asyncio.to_thread(rows, superuser_conninfo, waiting)) < 2:  # noqa: ASYNC110 - the server is what changes
                         await asyncio.sleep(0.01)
                 await holder.rollback()
+            if key:
+                # One decision, sent twice.
+                assert [one.status for one in await asyncio.gather(*both)] == [*twice]
+                continue
             tried = await asyncio.gather(*both, return_exceptions=True)
             (won,) = [one for one in tried if isinstance(one, session_pb2.PendingAction)]
             (lost,) = [read_refusal(one) for one in tried if isinstance(one, grpc.aio.AioRpcError)]

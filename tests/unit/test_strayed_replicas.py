@@ -9,7 +9,7 @@ import pytest
 
 from hitherto_retrieval import readers
 from hitherto_retrieval.readers import Readers
-from hitherto_shared.consistency import ConsistencyTokens, Lineage
+from hitherto_shared.consistency import ConsistencyTokens, Lineage, Position
 from hitherto_shared.database.faults import no_answer_in_time
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import TooLate
@@ -83,4 +83,27 @@ async def test_a_replica_that_gave_no_answer_is_not_asked_again_after_the_primar
     with pytest.raises(TooLate):
         await watched.choose("", "tenant").run(work, timeout=60, repeatable=True)
     assert [each.calls for each in servers] == [1, 1]
+    await watched.close()
+
+
+async def test_without_the_primary_a_large_gap_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    missing = [2 << 20, 2 << 20, 0]
+
+    async def bytes_missing(*_: object) -> int:
+        return missing.pop(0)
+
+    async def work(_: Connection) -> str:
+        return "read"
+
+    monkeypatch.setattr(readers, "bytes_missing", bytes_missing)
+    servers = [Server(PRIMARY), Server(FOLLOWER)]
+    first, second = (cast(Database, each) for each in servers)
+    tokens = ConsistencyTokens(b"s" * 32)
+    watched = Readers(first, second, tokens)
+    servers[0].slow = True
+    token = tokens.make(Position("0/1", "1", "a"), "tenant")
+    chosen = watched.choose(token, "tenant")
+    assert await chosen.run(work, timeout=60, repeatable=True) == "read"
     await watched.close()
