@@ -378,7 +378,10 @@ class TestWhatElseIsCleared:
         assert "Huế" not in told.prompt_block
         newest = (await ask(services, "GetProfileHistory")).events[0]
         assert (newest.before["summary"], newest.after["summary"]) == (home, "")
-        assert (await clear(services, profile=True))["profiles"] == 0
+        # What was only inferred counts too.
+        await ask(services, "RecordFeedback", conversation_id="c1", message_id="c1-2", edit=edit)
+        for emptied in (1, 0):
+            assert (await clear(services, profile=True))["profiles"] == emptied
 
     async def test_h1_only_what_was_asked_for(self, services: Services) -> None:
         """Profile, conversations and documents stay unless they are named; documents always."""

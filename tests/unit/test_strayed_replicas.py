@@ -13,6 +13,7 @@ from hitherto_shared.consistency import ConsistencyTokens, Lineage, Position
 from hitherto_shared.database.faults import no_answer_in_time
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import TooLate
+from tests.waiting import eventually
 
 
 class Server:
@@ -106,4 +107,19 @@ async def test_without_the_primary_a_large_gap_is_waited_for(
     token = tokens.make(Position("0/1", "1", "a"), "tenant")
     chosen = watched.choose(token, "tenant")
     assert await chosen.run(work, timeout=60, repeatable=True) == "read"
+    await watched.close()
+
+
+async def test_who_looks_up_a_key_does_not_wait_for_a_primary_that_is_lost() -> None:
+    async def work(_: Connection) -> str:
+        return "read"
+
+    servers = [Server(PRIMARY), Server(FOLLOWER)]
+    first, second = (cast(Database, each) for each in servers)
+    watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
+    servers[0].slow = True
+    assert await watched.keys.run(work, timeout=60, repeatable=True) == "read"
+    await eventually(lambda: not watched._primary.in_reach)
+    assert await watched.keys.run(work, timeout=60, repeatable=True) == "read"
+    assert [each.calls for each in servers] == [1, 2]
     await watched.close()
