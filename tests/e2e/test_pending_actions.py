@@ -91,6 +91,8 @@ class TestActions:
         empty = await resolve(services, other.id, COMPLETED, result={})
         assert empty.HasField("result")
         assert plain(empty.result) == {}
+        # What is decided waits for nothing.
+        assert empty.expires_at == other.expires_at
 
     async def test_f3_of_two_who_decide_at_once_one_wins(
         self, services: Services, superuser_conninfo: str

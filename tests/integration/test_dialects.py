@@ -218,9 +218,25 @@ async def test_a_prompt_that_alone_is_not_found_is_refused(status: int) -> None:
     poison = poisoned()
     refuses: Refuses = is_poisoned
     async with ScriptedModel(refusing(status, "no", refuses)) as server, guarded(server) as chat:
-        with pytest.raises(ModelRefused):
+        with pytest.raises(ModelRefused) as caught:
             await chat.complete(poison)
+        # The harmless one is charged.
+        assert [each.calls for each in caught.value.spent] == [1]
         assert not chat._breaker.is_open()
+
+
+async def test_an_outage_proves_nothing_about_a_prompt() -> None:
+    poison = poisoned()
+    refuses: Refuses = lambda _: True  # noqa: E731
+    async with ScriptedModel(refusing(500, "panic", refuses)) as server, guarded(server) as chat:
+        for _ in range(5):
+            chat._breaker._open_until = 0.0
+            with pytest.raises(ModelUnavailable):
+                await chat.complete(poison)
+        server.script = refusing(500, "panic", is_poisoned)
+        chat._breaker._open_until = 0.0
+        with pytest.raises(ModelUnavailable):
+            await chat.complete(poison)
 
 
 @pytest.mark.parametrize("others", [0, 3])
