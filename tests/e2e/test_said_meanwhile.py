@@ -31,6 +31,8 @@ SERVICE_SETTINGS = {"reconcile": True}
     row 10: messages that say it are told to nobody:
         {ASKED}; MEAT is forgotten; messages of: nothing
         restore MEAT; messages of: first bad other
+    row 10: what was forgotten already is none of what is cleared:
+        first 0: MEAT; second 1: NONE; asked 2: Forget: MEAT; clear; counted memories: 1
     row 72: they state it once the request is taken back:
         {ASKED}; take back bad; told: MEAT; MEAT of first other; MEAT confirmed by other
         take back first; told: MEAT; MEAT of other; MEAT since other; MEAT unconfirmed

@@ -436,3 +436,13 @@ async def test_a_prompt_that_was_cut_silently_is_told(
             assert (await chat.complete(asked)).unread == unread
     warnings = [r.getMessage() for r in caplog.records if "OLLAMA_CONTEXT_LENGTH" in r.getMessage()]
     assert len(warnings) == unread
+
+
+async def test_what_the_operator_adds_to_requests_wins() -> None:
+    async with ScriptedModel(empty_script) as server:
+        told = ModelServer(server.base_url, extra={"temperature": 0.9, "top_k": 1})
+        model = OpenAIChatModel(model="m", server=told)
+        await model.complete(prompt())
+        await model.close()
+        body = server.chat_requests[-1].body
+        assert (body["temperature"], body["top_k"]) == (0.9, 1)

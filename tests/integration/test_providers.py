@@ -220,6 +220,10 @@ FORMS: dict[str, tuple[list[Fault], dict[str, Any]]] = {
         refused(NO_SCHEMA, "Unknown parameter: 'response_format.schema'."),
         ANY_OBJECT,
     ),
+    "an object where the body is validated": (
+        [StatusFault(422, message="body.1: unexpected value")],
+        {"response_format": {"type": "json_object", "schema": prompt().schema}},
+    ),
     "any object where no grammar can be made": (
         refused("failed to parse grammar", "failed to parse grammar"),
         ANY_OBJECT,
