@@ -181,12 +181,14 @@ async def test_erasure_takes_the_deliveries_and_webhooks_of_a_person(
 ) -> None:
     receiver.behave = fail
     await create(services, receiver)
-    await create(services, receiver, user_id="ana")
+    await choose(services, memory_enabled=True)
+    await create(services, receiver, user_id="ana", idempotency_key="of ana")
     await save(services, "Ana lives in Leith.")
     await save(services, "Ben plays chess.", user="ben")
     await eventually(lambda: len(rows(services.conninfo, "SELECT 1 FROM webhook_deliveries")) == 3)
     counts = (await erase(services)).counts
     assert (counts["webhook_deliveries"], counts["webhooks"], counts["memory_changes"]) == (2, 1, 1)
+    assert not rows(services.conninfo, "SELECT 1 FROM idempotency_keys WHERE key = 'of ana'")
     left = "SELECT DISTINCT user_id FROM webhook_deliveries"
     assert rows(services.conninfo, left) == [("ben",)]
     listed = (await ask(services, "ListWebhooks")).webhooks
@@ -269,6 +271,7 @@ async def test_nothing_is_sent_into_this_network_unless_permitted(
             "https://127.1/",
             "https://127.0.0.1./",
             "https://name:word@example.com/",
+            "https://:word@example.com/",
             "ftp://example.com/",
             "https://",
             "nonsense",
@@ -276,4 +279,5 @@ async def test_nothing_is_sent_into_this_network_unless_permitted(
         ):
             refusal = await refused(services, CREATE, pb.CreateWebhookRequest(url=url))
             assert set(refusal.fields) == {"url"}, url
-        await ask(services, "CreateWebhook", user_id="", url="https://receiver.invalid/changes")
+        for url in ("https://receiver.invalid/changes", "https://[64:ff9b::808:808]/changes"):
+            await ask(services, "CreateWebhook", user_id="", url=url)
