@@ -85,7 +85,8 @@ async def test_a_change_arrives_signed_and_with_contents_only_if_asked(
     assert created.secret.startswith("whsec_")
     forgotten = [history_pb2.HISTORY_EVENT_KIND_FORGOTTEN]
     whole = await create(services, receiver, user_id="ana", include_content=True)
-    picky = await create(services, receiver, kinds=forgotten)
+    picky = await create(services, receiver, kinds=2 * forgotten)
+    assert picky.webhook.kinds == forgotten
     saved = await save(services, "Ana lives in Leith.")
     await save(services, "Ben plays chess.", user="ben")
     await eventually(lambda: len(receiver.received) == 3)
