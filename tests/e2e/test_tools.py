@@ -221,7 +221,28 @@ async def test_tools_reach_what_the_credential_reaches(
         token=credential(tenant, "ana", scope="write"),
     ) as writing:
         result = await Calling(Toolbox(writing, "ana")).result("get_profile")
+        assert result.value["reason"] == "SCOPE_MISSING"
+        # Nor is anything written with what nobody can find out to be one user's.
+        result = await Calling(Toolbox(writing, "ana")).result("save_memory", content="Ana rows.")
     assert result.value["reason"] == "SCOPE_MISSING"
+
+
+async def test_what_a_tool_has_written_the_next_one_reads(
+    client: Hitherto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also from a replica: it names the write."""
+    ana = Calling(Toolbox(client, "ana"))
+    asked: list[Any] = []
+    search = client.connection.retrieval.SearchMemories
+
+    def noting(request: Any) -> Any:
+        asked.append(request)
+        return search(request)
+
+    monkeypatch.setattr(client.connection.retrieval, "SearchMemories", noting)
+    await ana("save_memory", content="Ana rows.")
+    await ana("search_memory", query="Ana rows.")
+    assert asked[0].consistency_token
 
 
 def searching(request: AssistantRequest) -> Answer:
