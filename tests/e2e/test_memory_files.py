@@ -207,8 +207,9 @@ async def test_an_edit_that_another_one_overtook_is_refused(memory: Hitherto) ->
         assert file
         memory.update_memory("ana", saved.id, content="Ana lives in Köln.")
         with pytest.raises(Exception, match="VERSION_MISMATCH"):
-            file.rewrite("- Ana lives in Faro.\n")
-        assert active(memory) == {"Ana lives in Köln."}
+            file.rewrite("- Ana lives in Faro.\n- Ana rows.\n")
+        # What it adds is not lost.
+        assert active(memory) == {"Ana lives in Köln.", "Ana rows."}
 
     await in_thread(edit)
 

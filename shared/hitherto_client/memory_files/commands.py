@@ -173,8 +173,7 @@ class MemoryFiles:
         if not moved or old_path == ROOT:
             raise MemoryFileError(f"Error: The path {old_path} does not exist")
         targets = {path: new_path + path.removeprefix(old_path) for path in moved}
-        taken = self._tree.files()
-        if new_path in taken or self._tree.below(new_path) or set(targets.values()) & set(taken):
+        if new_path in self._tree.files() or self._tree.below(new_path):
             raise MemoryFileError(f"Error: The destination {new_path} already exists")
         if not all(
             isinstance(one, FreeFile)
