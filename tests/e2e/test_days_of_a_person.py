@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -9,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from hitherto_client import Hitherto
-from hitherto_client.tools import Toolbox
+from hitherto_client.tools import Toolbox, toolbox
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
 from tests.e2e.privacy import choose, context, settings
@@ -85,7 +86,7 @@ async def test_days_are_of_the_zone_that_the_first_transcript_names(
 
 
 async def test_a_transcript_changes_no_zone_that_is_set_and_utc_sets_none(
-    services: Services, ana: Calling
+    services: Services, ana: Calling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def zone_after(named: str, words: str) -> str:
         said = talk(words, conversation=words)
@@ -100,8 +101,11 @@ async def test_a_transcript_changes_no_zone_that_is_set_and_utc_sets_none(
     assert await zone_after("", "I like dogs.") == "UTC"
     assert await zone_after("Europe/Berlin", "I like rain.") == "Europe/Berlin"
     # At every hour, the day is another than in UTC in one of these.
+    monkeypatch.setattr(toolbox, "_ZONE_SECONDS", -1.0)
     for zone in ("Pacific/Kiritimati", "Etc/GMT+12"):
         await choose(services, mask=["time_zone"], time_zone=zone)
+        # Tools ask for it again after a while.
+        assert str(await asyncio.to_thread(ana.toolbox._known_zone)) == zone
         days = [datetime.now(ZoneInfo(zone)).date()]
         block = (await context(services, query="rain")).prompt_block
         days.append(datetime.now(ZoneInfo(zone)).date())
