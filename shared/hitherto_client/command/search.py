@@ -78,7 +78,7 @@ _SEARCH = Rpc(
         Option(
             "--min-relevance",
             "min_relevance",
-            "only what is this relevant: 0 for all, 1 for the surest",
+            "minimum relevance, from 0 (everything) to 1 (only the surest)",
             "RELEVANCE",
         ),
         Option("--ranking", "ranking", "balanced (the default) or weighted", "NAME"),
@@ -147,7 +147,7 @@ _CONTEXT = Rpc(
         Option(
             "--min-relevance",
             "min_relevance",
-            "only what is this relevant: 0 for all, 1 for the surest",
+            "minimum relevance, from 0 (everything) to 1 (only the surest)",
             "RELEVANCE",
         ),
         Option("--max-memories", "max_memories", "most important memories; 0 leaves them out"),
