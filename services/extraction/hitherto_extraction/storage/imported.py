@@ -132,10 +132,16 @@ ORDER BY memory_id
 LIMIT %(limit)s
 """
 
+# The present words came after the last version with others.
 _AWAIT_VECTORS = """
-UPDATE memories SET embedding_state = 'pending'
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-  AND embedding_state = 'refused'
+UPDATE memories AS m
+SET embedding_state = 'pending',
+    text_version = 1 + coalesce((
+        SELECT max(v.version) FROM memory_versions AS v
+        WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+          AND v.memory_id = m.memory_id AND v.content <> m.content), 0)
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s) AND m.embedding_state = 'refused'
 """
 
 # Any imported table. Its columns are those that the import has checked: a file names none itself.
