@@ -244,8 +244,9 @@ def _expiry(before: Memory, held: Mapping[str, Any], at: datetime) -> datetime |
     except OverflowError:
         return None
     if moved is None:
-        timed = any(map(str.isdigit, new)) or find_window(new, at)
-        return None if before.expires_at > at and not timed else before.expires_at
+        window = find_window(new, at)
+        ends_later = window is not None and window.end > at
+        return None if before.expires_at > at and not ends_later else before.expires_at
     return moved if moved > at else before.expires_at
 
 

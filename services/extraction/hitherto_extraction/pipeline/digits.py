@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from itertools import pairwise
 
 from hitherto_extraction.pipeline.amounts import SaidAmounts
 from hitherto_extraction.pipeline.named_days import SaidDates
@@ -20,7 +21,8 @@ from hitherto_shared.text.normalise import in_ascii_digits
 
 _RUN = re.compile(r"\d+")
 # In groups of three digits, or as in India, where those before the last have two.
-_GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3}){0,6}[.,'’٬\u00a0\u202f ]\d{3}(?!\d)")
+_GROUP = r"[.,'’٬\u00a0\u202f ]"
+_GROUPED = re.compile(rf"(?<!\d)\d{{1,3}}(?:{_GROUP}\d{{2,3}}){{0,6}}{_GROUP}\d{{3}}(?!\d)")
 # A number of a telephone, an account or a card: people group its digits as they like.
 _SPLIT = re.compile(r"(?<!\d)\d+(?:[ \u00a0/()-]{1,3}\d+)+")
 _SPLIT_DIGITS = 9
@@ -29,6 +31,8 @@ _SPACED_DIGITS = 6
 """The same if only spaces or brackets part its groups."""
 _HAN_NUMERAL = re.compile(r"(?<!\d)\d{0,20}[\u3007\u4e00-\u9fff][\d\u3007\u4e00-\u9fff]*")
 _SCALED = re.compile(r"(?<!\d)(\d{1,20})[.](\d{1,20})([\u4e00-\u9fff])")
+_BETWEEN = 5
+"""Maximum characters between two numbers of a list."""
 _MYRIAD = 10_000
 _LONGEST = 20
 """Maximum signs of a number that is computed."""
@@ -44,22 +48,24 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
     """
     text = in_ascii_digits(wording)
     known: set[str] = set()
+    neighbours: set[tuple[str, str]] = set()
     dates, amounts, fractions = SaidDates(days), SaidAmounts(), SaidFractions()
     for source in sources:
         said = in_ascii_digits(source)
         dates.add(said)
         amounts.add(said)
         fractions.add(said)
-        # A part of a number in groups is no number.
-        known.update(map(_plain, _RUN.findall(_GROUPED.sub(_spaced_alone, said))))
+        # A part of a number in groups is no number, but of two equal groups each may be one.
+        known.update(map(_plain, _RUN.findall(_GROUPED.sub(_parts, said))))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
+        neighbours.update(_neighbours(said))
         known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
         known.update(_of_han(said))
     # Before anything takes the digits of a day apart.
     text = fractions.cut_from(amounts.cut_from(dates.cut_from(text)))
     text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
     text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
-    text = _GROUPED.sub(lambda found: _ungrouped(found[0], known), text)
+    text = _GROUPED.sub(lambda found: _ungrouped(found[0], known, neighbours), text)
     text = _SPLIT.sub(lambda found: "" if _unsplit(found[0]) in known else found[0], text)
     if days:
         text = _YEAR.sub(_after_year, text)
@@ -134,16 +140,26 @@ def _unsplit(grouped: str) -> str:
     return _plain(run) if len(run) >= least else ""
 
 
-def _spaced_alone(found: re.Match[str]) -> str:
-    """A number in groups as it stands if spaces part these, for they may part two numbers."""
-    return found[0] if re.search(r"\s", found[0]) else " "
+def _parts(found: re.Match[str]) -> str:
+    """A number in groups as it stands if these may be numbers of a list."""
+    parts = _RUN.findall(found[0])
+    may_be_a_list = all(len(part) == 3 and part[0] != "0" for part in parts)
+    return found[0] if may_be_a_list or re.search(r"\s", found[0]) else " "
 
 
-def _ungrouped(grouped: str, known: set[str]) -> str:
-    """The digits of a number in groups of three, or as it stands if it may be several numbers."""
-    run = re.sub(r"\D", "", grouped)
-    listed = known.issuperset(map(_plain, _RUN.findall(grouped)))
-    return run if _plain(run) in known or not (listed or re.search(r"\s", grouped)) else grouped
+def _neighbours(text: str) -> Iterator[tuple[str, str]]:
+    """Each number of a text with the next one, where little more than an "and" is between them."""
+    for one, other in pairwise(_RUN.finditer(text)):
+        if other.start() - one.end() <= _BETWEEN:
+            yield one[0], other[0]
+
+
+def _ungrouped(grouped: str, known: set[str], neighbours: set[tuple[str, str]]) -> str:
+    """The digits of a number in groups of three; nothing of several numbers that are one list."""
+    parts = _RUN.findall(grouped)
+    if _plain("".join(parts)) in known or neighbours.issuperset(pairwise(parts)):
+        return ""
+    return grouped if re.search(r"\s", grouped) else "".join(parts)
 
 
 def _plain(run: str) -> str:
