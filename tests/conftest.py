@@ -51,14 +51,10 @@ for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 
-# Whatever a shell starts in the background, or `nohup` does, ignores these, and so would every
-# process that a test starts and signals.
-for number, handler in (
-    (signal.SIGINT, signal.default_int_handler),
-    (signal.SIGHUP, signal.SIG_DFL),
-):
-    if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, handler)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Whatever a shell starts in the background ignores it, and so would every process that a test
+    # starts and interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _SHARED_MEMORY = Path("/dev/shm")

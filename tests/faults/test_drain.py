@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -33,6 +34,16 @@ def jobs(conninfo: str) -> dict[str, tuple[str, int]]:
     return {job_id: (state, attempt) for job_id, state, attempt in rows}
 
 
+@contextmanager
+def started_with_sighup(handler: signal.Handlers) -> Iterator[None]:
+    """What a process is started with does not depend on how the tests were."""
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scene) -> None:
     answer, stopping = scene.model.script, asyncio.Event()
 
@@ -43,12 +54,8 @@ async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scen
         return outcome
 
     scene.model.script = once_it_stops
-    # As `nohup` starts it: it outlives its terminal.
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
+    with started_with_sighup(signal.SIG_IGN):  # as `nohup` starts it
         extraction = await scene.processes.start("extraction", HITHERTO_WORKER_CONCURRENCY="8")
-    finally:
-        signal.signal(signal.SIGHUP, before)
     one = scene.caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
     async with (
@@ -92,7 +99,8 @@ async def test_rows_9_and_10_a_job_that_hangs_is_handed_back_and_a_call_in_fligh
 ) -> None:
     """Streams without an end, of health and of the job, delay the end by the drain at most."""
     scene.model.always(Hang())
-    extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="1")
+    with started_with_sighup(signal.SIG_DFL):
+        extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="1")
     one = scene.caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n}")) for n in range(3)]
     async with (
