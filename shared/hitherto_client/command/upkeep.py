@@ -236,7 +236,9 @@ COMMANDS = (
             Option("--document", "document_id", "what this document taught", "ID"),
             Option("--job", "job_id", "what this job learnt", "ID"),
             Option("--model", "model", "what this language model taught", "NAME"),
-            Option("--prompt-version", "prompt_version", "what this version of the prompt taught", "VERSION"),
+            Option(
+                "--prompt-version", "prompt_version", "what this prompt version taught", "VERSION"
+            ),
         ),
         Option("--since", "since", "only what models taught at this time or later"),
         Option("--until", "until", "only what models taught before this time"),
