@@ -193,6 +193,8 @@ async def test_an_expiry_moves_with_the_day_that_the_new_words_name(services: Se
         # A person may write a day in words, which are not compared.
         ("Ana is in Dubai until 20 March 2131", later),
         ("Ana is in Dubai until next Friday", later),
+        ("Ana is in Dubai until Friday", later),
+        ("Ana came yesterday and is in Dubai until 20 March 2131", later),
     ):
         after = await update(services, saved.id, content=content)
         assert after.expires_at.ToDatetime(UTC) == expires, content

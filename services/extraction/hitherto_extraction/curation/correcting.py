@@ -8,6 +8,7 @@ into the user's. New words that read as an instruction to the assistant wait for
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -44,7 +45,7 @@ from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.dates import find_window
+from hitherto_shared.dates import DISTANT_PAST, find_window
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
@@ -53,6 +54,7 @@ from hitherto_shared.offloading import in_thread
 from hitherto_shared.text.normalise import fold
 
 STRUCTS = ("context", "metadata")
+_YEAR = re.compile(r"(?<!\d)(?:19|20|21)\d\d(?!\d)")
 _CORRECTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
 _CLEARED: Mapping[str, Any] = {
     "content": ABSENT,
@@ -244,10 +246,16 @@ def _expiry(before: Memory, held: Mapping[str, Any], at: datetime) -> datetime |
     except OverflowError:
         return None
     if moved is None:
-        window = find_window(new, at)
-        ends_later = window is not None and window.end > at
-        return None if before.expires_at > at and not ends_later else before.expires_at
+        return None if before.expires_at > at and not _names_an_end(new, at) else before.expires_at
     return moved if moved > at else before.expires_at
+
+
+def _names_an_end(words: str, at: datetime) -> bool:
+    """Whether words name a time that is not over, or until when something holds."""
+    if any(int(year) >= at.year for year in _YEAR.findall(words)):
+        return True
+    window = find_window(words, at)
+    return window is not None and (window.end > at or window.start == DISTANT_PAST)
 
 
 def _changed(before: Memory, correction: Correction) -> dict[str, Any]:

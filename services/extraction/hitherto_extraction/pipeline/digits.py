@@ -55,10 +55,11 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
         dates.add(said)
         amounts.add(said)
         fractions.add(said)
-        # A part of a number in groups is no number, but of two equal groups each may be one.
-        known.update(map(_plain, _RUN.findall(_GROUPED.sub(_parts, said))))
+        # A part of a number in groups is no number.
+        alone = _GROUPED.sub(_spaced_alone, said)
+        known.update(map(_plain, _RUN.findall(alone)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
-        neighbours.update(_neighbours(said))
+        neighbours.update(_neighbours(alone))
         known.update(filter(None, map(_unsplit, _SPLIT.findall(said))))
         known.update(_of_han(said))
     # Before anything takes the digits of a day apart.
@@ -140,11 +141,9 @@ def _unsplit(grouped: str) -> str:
     return _plain(run) if len(run) >= least else ""
 
 
-def _parts(found: re.Match[str]) -> str:
-    """A number in groups as it stands if these may be numbers of a list."""
-    parts = _RUN.findall(found[0])
-    may_be_a_list = all(len(part) == 3 and part[0] != "0" for part in parts)
-    return found[0] if may_be_a_list or re.search(r"\s", found[0]) else " "
+def _spaced_alone(found: re.Match[str]) -> str:
+    """A number in groups as it stands if spaces part these, for they may part two numbers."""
+    return found[0] if re.search(r"\s", found[0]) else " " * (_BETWEEN + 1)
 
 
 def _neighbours(text: str) -> Iterator[tuple[str, str]]:

@@ -139,7 +139,8 @@ SET embedding_state = 'pending',
     text_version = 1 + coalesce((
         SELECT max(v.version) FROM memory_versions AS v
         WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
-          AND v.memory_id = m.memory_id AND v.content <> m.content), 0)
+          AND v.memory_id = m.memory_id AND v.version < m.version
+          AND v.content <> m.content), 0)
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s) AND m.embedding_state = 'refused'
 """
