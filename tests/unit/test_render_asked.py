@@ -652,6 +652,9 @@ def test_what_was_inferred_of_the_user_stands_after_the_answers(template: str) -
     # An answer is worth more than a guess.
     little = block(replace(context, terms={}), template, 500).text
     assert ("message style" in little) == first
+    many = [Preference("interaction", f"habit_{n}", "brief", 0.9, 9, SAID) for n in range(60)]
+    crowd = block(replace(context, preferences=many), template, 20_000).text
+    assert first or 5 < crowd.count("habit ") < 30, crowd
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

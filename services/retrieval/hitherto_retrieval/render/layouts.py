@@ -298,7 +298,7 @@ def answering(of: SectionsOfBlock, *, nothing: bool) -> Plan:
         Step(of.entities, share=_NAMED_FLOOR, skips=True),
         # That nothing answers is said above all.
         *((evidence, memories) if nothing else (memories, evidence)),
-        Step(of.inferred, most=_PROFILE_TOKENS, skips=True),
+        Step(of.inferred, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True),
     )
 
 
