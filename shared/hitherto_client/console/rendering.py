@@ -16,19 +16,11 @@ from markupsafe import Markup, escape
 
 from hitherto_client.days import local
 
-_COLOURS = (
-    "semantic",
-    "keyword",
-    "source",
-    "date",
-    "entity",
-    "temporal",
-    "session",
-    "neighbour",
-    "facts",
-    "speaker",
-    "recency",
-    "fulltext",
+_COLOURS = frozenset(
+    (
+        "semantic keyword source date entity temporal session neighbour facts speaker recency "
+        "fulltext"
+    ).split()
 )
 """Components of a score that have a colour of their own in the stylesheet."""
 

@@ -181,98 +181,51 @@ _EDITED = re.compile(r" ?<([^<>]{1,80})>$")
 
 _STOPS = ".。"
 _EDITED_WORDS = frozenset(
-    {
-        "this message was edited",
-        "diese nachricht wurde bearbeitet",
-        "se editó este mensaje",
-        "ce message a été modifié",
-        "mensagem editada",
-        "questo messaggio è stato modificato",
-        "dit bericht is bewerkt",
-        "pesan ini diedit",
-        "tin nhắn này đã được chỉnh sửa",
-        "bu mesaj düzenlendi",
-        "данное сообщение изменено",
-    }
+    (
+        "this message was edited / diese nachricht wurde bearbeitet / se editó este mensaje / "
+        "ce message a été modifié / mensagem editada / questo messaggio è stato modificato / "
+        "dit bericht is bewerkt / pesan ini diedit / tin nhắn này đã được chỉnh sửa / "
+        "bu mesaj düzenlendi / данное сообщение изменено"
+    ).split(" / ")
 )
 _NO_WORDS = frozenset(
-    {
-        "null",
+    (
+        "null / "
         # English
-        "this message was deleted",
-        "you deleted this message",
-        "missed voice call",
-        "missed video call",
-        "waiting for this message. this may take a while",
+        "this message was deleted / you deleted this message / missed voice call / "
+        "missed video call / waiting for this message. this may take a while / "
         # German
-        "diese nachricht wurde gelöscht",
-        "du hast diese nachricht gelöscht",
-        "verpasster sprachanruf",
-        "verpasster videoanruf",
-        "bild weggelassen",
-        "video weggelassen",
-        "audio weggelassen",
-        "sticker weggelassen",
-        "dokument weggelassen",
+        "diese nachricht wurde gelöscht / du hast diese nachricht gelöscht / "
+        "verpasster sprachanruf / verpasster videoanruf / bild weggelassen / video weggelassen / "
+        "audio weggelassen / sticker weggelassen / dokument weggelassen / "
         # Spanish
-        "se eliminó este mensaje",
-        "este mensaje fue eliminado",
-        "eliminaste este mensaje",
-        "llamada perdida",
-        "videollamada perdida",
-        "imagen omitida",
-        "video omitido",
-        "audio omitido",
-        "sticker omitido",
-        "documento omitido",
+        "se eliminó este mensaje / este mensaje fue eliminado / eliminaste este mensaje / "
+        "llamada perdida / videollamada perdida / imagen omitida / video omitido / "
+        "audio omitido / sticker omitido / documento omitido / "
         # French
-        "ce message a été supprimé",
-        "vous avez supprimé ce message",
-        "appel vocal manqué",
-        "appel vidéo manqué",
-        "image absente",
-        "vidéo absente",
-        "audio omis",
+        "ce message a été supprimé / vous avez supprimé ce message / appel vocal manqué / "
+        "appel vidéo manqué / image absente / vidéo absente / audio omis / "
         # Portuguese
-        "mensagem apagada",
-        "esta mensagem foi apagada",
-        "você apagou esta mensagem",
-        "imagem ocultada",
-        "vídeo ocultado",
-        "áudio ocultado",
-        "figurinha omitida",
+        "mensagem apagada / esta mensagem foi apagada / você apagou esta mensagem / "
+        "imagem ocultada / vídeo ocultado / áudio ocultado / figurinha omitida / "
         # Italian
-        "questo messaggio è stato eliminato",
-        "hai eliminato questo messaggio",
-        "immagine omessa",
-        "video omesso",
-        "audio omesso",
+        "questo messaggio è stato eliminato / hai eliminato questo messaggio / immagine omessa / "
+        "video omesso / audio omesso / "
         # Dutch
-        "dit bericht is verwijderd",
-        "dit bericht werd verwijderd",
-        "je hebt dit bericht verwijderd",
-        "afbeelding weggelaten",
+        "dit bericht is verwijderd / dit bericht werd verwijderd / "
+        "je hebt dit bericht verwijderd / afbeelding weggelaten / "
         # Indonesian
-        "pesan ini dihapus",
-        "anda menghapus pesan ini",
+        "pesan ini dihapus / anda menghapus pesan ini / "
         # Vietnamese
-        "tin nhắn này đã bị xóa",
-        "tin nhắn này đã bị xoá",
-        "bạn đã xóa tin nhắn này",
-        "bạn đã xoá tin nhắn này",
+        "tin nhắn này đã bị xóa / tin nhắn này đã bị xoá / bạn đã xóa tin nhắn này / "
+        "bạn đã xoá tin nhắn này / "
         # Turkish
-        "bu mesaj silindi",
-        "bu mesajı sildiniz",
+        "bu mesaj silindi / bu mesajı sildiniz / "
         # Russian
-        "сообщение удалено",
-        "данное сообщение удалено",
-        "вы удалили данное сообщение",
+        "сообщение удалено / данное сообщение удалено / вы удалили данное сообщение / "
         # Chinese, Japanese, Korean
-        "此消息已删除",
-        "你已删除此消息",
-        "このメッセージは削除されました",
-        "삭제된 메시지입니다",
-    }
+        "此消息已删除 / 你已删除此消息 / このメッセージは削除されました / 삭제된 메시지입니다"
+    ).split(" / ")
 )
 
 
