@@ -188,7 +188,7 @@ def _add_standing(found: Fields, memory: Memory) -> None:
 Made = TypeVar("Made", bound=ProtoMessage)
 
 
-def _made(kind: type[Made], model: Any, **more: Any) -> Made:
+def made(kind: type[Made], model: Any, /, **more: Any) -> Made:
     """A message of `more` and, for every other field, what the model has under the same name."""
     same = {
         name: convert(getattr(model, name)) if convert else getattr(model, name)
@@ -219,7 +219,7 @@ def _conversion(of: Any) -> Callable[[Any], Any] | None:
 
 def profile_message(profile: Profile) -> profile_pb2.Profile:
     """A profile on the wire."""
-    return _made(profile_pb2.Profile, profile, sources=_sources_of_values(profile.sources))
+    return made(profile_pb2.Profile, profile, sources=_sources_of_values(profile.sources))
 
 
 def _sources_of_values(
@@ -239,7 +239,7 @@ def _sources_of_values(
 
 def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
     """A conversation's summary on the wire."""
-    return _made(conversation_pb2.ConversationSummary, summary)
+    return made(conversation_pb2.ConversationSummary, summary)
 
 
 def context_items(items: Iterable[Mapping[str, Any]]) -> list[conversation_pb2.ContextItem]:
@@ -274,15 +274,13 @@ def preference_message(preference: Preference) -> profile_pb2.Preference:
     """A learnt preference on the wire."""
     value = Value()
     json_format.ParseDict(preference.value, value)
-    return _made(profile_pb2.Preference, preference, value=value)
+    return made(profile_pb2.Preference, preference, value=value)
 
 
 def pending_action_message(action: PendingAction) -> session_pb2.PendingAction:
     """A pending action on the wire; an empty result is a result."""
     status = ACTION_STATE.numbers[action.state]
-    found = _made(
-        session_pb2.PendingAction, action, id=action.action_id, status=status, result=None
-    )
+    found = made(session_pb2.PendingAction, action, id=action.action_id, status=status, result=None)
     if action.result is not None:
         found.result.SetInParent()
         found.result.update(dict(action.result))
@@ -291,7 +289,7 @@ def pending_action_message(action: PendingAction) -> session_pb2.PendingAction:
 
 def entity_message(entity: Entity) -> entity_pb2.Entity:
     """An entity on the wire."""
-    return _made(entity_pb2.Entity, entity, id=str(entity.entity_id))
+    return made(entity_pb2.Entity, entity, id=str(entity.entity_id))
 
 
 def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:
@@ -301,7 +299,7 @@ def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:
     if job.range_from is not None and job.range_to is not None:
         total = job.range_to - job.range_from + 1
         done = (job.done_to or 0) - job.range_from + 1 if job.done_to else 0
-    return _made(
+    return made(
         job_pb2.Job,
         job,
         id=str(job.job_id),

@@ -8,7 +8,7 @@ from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.storage import documents
 from hitherto_retrieval.storage.documents import Document
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_shared.convert import struct, timestamp
+from hitherto_shared.convert import made
 from hitherto_shared.errors import not_found
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
@@ -71,17 +71,4 @@ def _filters(checks: Checks, request: pb.ListDocumentsRequest) -> PassageFilters
 
 
 def _message(document: Document) -> document_pb2.Document:
-    return document_pb2.Document(
-        source_type=document.source_type,
-        source_id=document.source_id,
-        content_type=document.content_type,
-        title=document.title,
-        summary=document.summary,
-        content=document.content,
-        author=document.author,
-        created_at=timestamp(document.created_at),
-        metadata=struct(document.metadata),
-        id=str(document.document_id),
-        updated_at=timestamp(document.updated_at),
-        expires_at=timestamp(document.expires_at) if document.expires_at else None,
-    )
+    return made(document_pb2.Document, document, id=str(document.document_id))

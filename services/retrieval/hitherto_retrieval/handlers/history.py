@@ -11,7 +11,7 @@ from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks, UserReadC
 from hitherto_retrieval.storage import history, memories
 from hitherto_retrieval.storage.history import HistoryEvent, ToldVersion
 from hitherto_retrieval.storage.statement import Statement
-from hitherto_shared.convert import EVENT_KIND_NUMBERS, struct, timestamp
+from hitherto_shared.convert import EVENT_KIND_NUMBERS, made, struct, timestamp
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.errors import not_found
 from hitherto_shared.rpc.call import Context as CallContext
@@ -105,14 +105,13 @@ def _changed(
 def _message(
     event: HistoryEvent, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> history_pb2.HistoryEvent:
-    return history_pb2.HistoryEvent(
+    return made(
+        history_pb2.HistoryEvent,
+        event,
         id=str(event.event_id),
-        kind=EVENT_KIND_NUMBERS[event.action],  # type: ignore[arg-type]
-        actor=event.actor,
-        reason=event.reason,
+        kind=EVENT_KIND_NUMBERS[event.action],
         job_id=str(event.job_id) if event.job_id else "",
         created_at=timestamp(event.recorded_at),
-        version=event.version,
         before=struct(before),
         after=struct(after),
         related_memory_id=str(event.related) if event.related else "",

@@ -23,11 +23,11 @@ from hitherto_shared.convert import (
     Fields,
     duration_fields,
     entity_message,
+    made,
     memory_message,
     message_message,
     preference_message,
     profile_message,
-    struct,
     summary_message,
     timestamp,
 )
@@ -138,18 +138,11 @@ def _fill_result(sent: search_pb2.SearchResult, hit: Hit, *, explain: bool = Tru
 
 
 def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
-    return document_pb2.DocumentChunk(
+    return made(
+        document_pb2.DocumentChunk,
+        chunk,
         id=str(chunk.chunk_id),
         document_id=str(chunk.document_id),
-        source_type=chunk.source_type,
-        source_id=chunk.source_id,
-        content_type=chunk.content_type,
-        title=chunk.title,
-        summary=chunk.summary,
-        content=chunk.content,
-        position=chunk.position,
-        created_at=timestamp(chunk.created_at),
-        metadata=struct(chunk.metadata),
     )
 
 
