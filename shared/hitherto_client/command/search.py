@@ -22,6 +22,13 @@ from hitherto_client.command.rpc import USER, Command, Option, Rpc
 from hitherto_client.command.show import nothing, word_of
 
 _ENTITY_TYPES = entity_pb2.EntityType.DESCRIPTOR
+QUERY = Option("query", "query", "what to look for, in words", needed=False)
+MIN_RELEVANCE = Option(
+    "--min-relevance",
+    "min_relevance",
+    "minimum relevance, from 0 (everything) to 1 (only the surest)",
+    "RELEVANCE",
+)
 REFERENCE_TIME = Option(
     "--reference-time", "reference_time", "the time that `last week` is relative to"
 )
@@ -67,7 +74,7 @@ _SEARCH = Rpc(
     "SearchMemories",
     (
         USER,
-        Option("query", "query", "what to look for, in words", needed=False),
+        QUERY,
         Option("--limit", "limit", "number of results at most (default: 10)"),
         Option("--scope", "scopes", "what is searched (default: memories)"),
         *FILTERS,
@@ -75,12 +82,7 @@ _SEARCH = Rpc(
             "--source-type", "source_types", "only documents of this source, such as gmail", "NAME"
         ),
         Option("--min-score", "min_score", "only results with this score or more", "SCORE"),
-        Option(
-            "--min-relevance",
-            "min_relevance",
-            "minimum relevance, from 0 (everything) to 1 (only the surest)",
-            "RELEVANCE",
-        ),
+        MIN_RELEVANCE,
         Option("--ranking", "ranking", "balanced (the default) or weighted", "NAME"),
         Option("--explain", "explain", "show what each component adds to each score"),
         REFERENCE_TIME,
@@ -139,17 +141,12 @@ _CONTEXT = Rpc(
     "GetContext",
     (
         USER,
-        Option("query", "query", "what to look for, in words", needed=False),
+        QUERY,
         Option("--template", "template", "the form of the block (default: about-the-user)"),
         Option("--max-tokens", "max_tokens", "token budget of the block"),
         Option("--conversation", "conversation_id", "the current conversation", "ID"),
         Option("--scope", "scopes", "what the query searches (default: all)"),
-        Option(
-            "--min-relevance",
-            "min_relevance",
-            "minimum relevance, from 0 (everything) to 1 (only the surest)",
-            "RELEVANCE",
-        ),
+        MIN_RELEVANCE,
         Option("--max-memories", "max_memories", "most important memories; 0 leaves them out"),
         Option("--max-relevant", "max_relevant", "results for the query; 0 leaves them out"),
         Option("--max-conversations", "max_conversations", "past conversations; 0 leaves them out"),
