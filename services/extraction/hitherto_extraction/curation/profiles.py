@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +23,6 @@ from hitherto_shared.models import Profile
 
 _EMPTY: Mapping[str, Any] = profiles.profile_content(Profile(""))
 FIELDS = tuple(_EMPTY)
-STRUCTS = ("preferences", "facts", "metadata")
 RESERVED = ("department", "access_level")
 """Fields that only a credential that manages profiles may change; statements never do."""
 
@@ -98,7 +98,8 @@ def edit_profile(
         marks[name] = at.astimezone(UTC).isoformat()
     if len(json.dumps(held, ensure_ascii=False, default=list).encode()) > MAX_BYTES:
         raise invalid("profile", f"would have more than {MAX_BYTES} bytes with this change")
-    return ProfileChange(with_values(current, held, changed=bool(changed)), marks, changed)
+    after = replace(with_values(current, held), version=current.version + bool(changed))
+    return ProfileChange(after, marks, changed)
 
 
 def _plain(value: Any) -> Any:

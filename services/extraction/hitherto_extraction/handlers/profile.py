@@ -11,10 +11,10 @@ from uuid import UUID
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import profile_pb2
 from hitherto_extraction.curation.feedback import FeedbackEffects, record_feedback
-from hitherto_extraction.curation.profiles import FIELDS, RESERVED, STRUCTS, update_profile
+from hitherto_extraction.curation.profiles import FIELDS, RESERVED, update_profile
 from hitherto_extraction.curation.saving import Saving
 from hitherto_extraction.handlers.answering import Answering, checks_of, read_update_mask
-from hitherto_extraction.pipeline.profile import LISTS
+from hitherto_extraction.pipeline.profile import LISTS, STRUCTS
 from hitherto_extraction.storage import preferences, profiles
 from hitherto_extraction.storage.preferences import AnswerFeedback
 from hitherto_shared.auth.principal import PROFILES_MANAGE

@@ -1,13 +1,12 @@
-"""Merges what was learnt about the user into the profile.
+"""Merges what was learnt about the user into the profile, value by value.
 
-- Objects merge key by key at every depth; lists are joined, old order first, equal items once. A
-  single value joins a list, and a list said later replaces a single value. Otherwise the existing
-  type stays, and the value is dropped and counted, as is what cannot be stored or does not fit.
+- Lists are joined, old order first, equal items once. A single value joins a list, and a list said
+  later replaces a single value. Otherwise the existing type stays, and the value is dropped and
+  counted, as is what cannot be stored or does not fit.
 - A map beside the profile records when each single value was said, by its path, and when one ended
   (`ended_path`), so that what was said before, and arrives later, changes nothing. An entry for a
   containing path applies to everything below it.
-- `facts.technical_context.current_projects` is an alias of `current_projects`.
-- `department` and `access_level` are not part of a patch: no statement can set them.
+- No statement can set `department` and `access_level`.
 """
 
 from __future__ import annotations
@@ -31,20 +30,13 @@ MAX_BYTES = 64 * 1024
 MAX_DEPTH = 16
 """Maximum nesting of objects and lists, the field itself being the first level."""
 
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "summary": str,
-    "current_projects": (list, tuple),
-    "preferences": Mapping,
-    "frequent_intents": (list, tuple),
-    "facts": Mapping,
-    "metadata": Mapping,
-}
 LISTS = ("current_projects", "frequent_intents")
-OTHER_NAMES: Mapping[Path, str] = {
-    ("facts", "technical_context", "current_projects"): "current_projects"
-}
-FIELDS = tuple(_KINDS)
-"""The fields of a profile that a patch may change."""
+STRUCTS = ("preferences", "facts", "metadata")
+"""The fields of free JSON: their values have keys."""
+FIELDS = ("summary", "current_projects", "preferences", "frequent_intents", "facts", "metadata")
+"""The fields of a profile that a statement may change."""
+_ALIAS = ("facts", "technical_context", "current_projects")
+"""Another name of `current_projects`."""
 # JSON syntax around a value: quotes are counted with the value, ": " and ", " here.
 _AROUND = 4
 
@@ -53,10 +45,9 @@ _AROUND = 4
 class ProfileChange:
     """The profile after a merge or a change by hand.
 
-    `changed` holds the paths of the values that differ; the profile's `version` is one higher if
-    there are any. `said_at` may differ without them, when a value was only repeated. `dropped`
-    counts refused items, and `beyond` those of them for which there was no room; a value older than
-    the known one is not refused, only late.
+    `changed` holds the paths of the values that differ. `said_at` may differ without them, when a
+    value was only repeated. `dropped` counts refused items, and `beyond` those of them for which
+    there was no room; a value older than the known one is not refused, only late.
     """
 
     profile: Profile
@@ -71,6 +62,11 @@ def said_path(*keys: str) -> str:
     return ".".join(key.replace("\\", "\\\\").replace(".", "\\.") for key in keys)
 
 
+def without_alias(path: Path) -> Path:
+    """A path by the name under which the profile holds its value."""
+    return (_ALIAS[-1], *path[len(_ALIAS) :]) if path[: len(_ALIAS)] == _ALIAS else path
+
+
 def ended_path(path: Path, value: Any) -> str:
     """The path in `said_at` of the moment at which one value, or an item of a list, has ended.
 
@@ -81,164 +77,138 @@ def ended_path(path: Path, value: Any) -> str:
     return f"{said_path(*path)}#{hashlib.sha256(same.encode()).hexdigest()[:32]}"
 
 
-def merge_profile(
-    current: Profile, said_at: Mapping[str, str], patch: Mapping[str, Any], event_time: datetime
+def merge_value(
+    current: Profile, said_at: Mapping[str, str], path: Path, value: Any, event_time: datetime
 ) -> ProfileChange:
-    """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
+    """Merge a value, or several as a list, that was said at `event_time`.
 
-    `current` has version 0 if there is none yet. `said_at` tells by `said_path` when each single
-    value was said. `patch` holds any of `FIELDS`, of any type, said at `event_time` (of the newest
-    message).
+    Neither `current` nor `said_at` is modified. `said_at` tells by `said_path` when each single
+    value was said. `path` begins with one of `FIELDS`; see `without_alias`.
     """
-    merge = _Merge(current, said_at, event_time.astimezone(UTC))
-    for name in _KINDS:
-        merge.field(name, patch.get(name))
-    profile = with_values(current, merge.held, changed=bool(merge.changed))
+    merge = _Merge(current, said_at, path, event_time.astimezone(UTC))
+    merge.take(value)
+    profile = with_values(current, merge.held)
     return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped, merge.beyond)
 
 
-def with_values(current: Profile, held: Mapping[str, Any], *, changed: bool) -> Profile:
-    """The profile with other values in some of its fields; its next version, if it is `changed`."""
+def with_values(current: Profile, held: Mapping[str, Any]) -> Profile:
+    """The profile with other values in some of its fields."""
     values: dict[str, Any] = {
         name: tuple(value) if name in LISTS else value for name, value in held.items()
     }
-    return replace(current, version=current.version + changed, **values)
+    return replace(current, **values)
 
 
 class _Merge:
     """One running merge: the values, their size, what changed, what was dropped."""
 
-    def __init__(self, current: Profile, said_at: Mapping[str, str], now: datetime) -> None:
-        self.held: dict[str, Any] = {name: copied(getattr(current, name)) for name in _KINDS}
+    def __init__(
+        self, current: Profile, said_at: Mapping[str, str], path: Path, now: datetime
+    ) -> None:
+        self.held: dict[str, Any] = {name: copied(getattr(current, name)) for name in FIELDS}
         self.said_at = dict(said_at)
         self.changed: list[str] = []
         self.dropped = self.beyond = 0
-        self._now = now
+        self._path, self._now = (path[0], *map(_key, path[1:])), now
         self._size = _size(self.held)
 
-    def field(self, name: str, value: Any) -> None:
-        """Merge one field of the profile, whose type is fixed."""
+    def take(self, value: Any) -> None:
+        """Merge a value at the path."""
         if _says_nothing(value):
             return
-        if name in LISTS and isinstance(value, str):
-            value = [value]
-        if isinstance(value, _KINDS[name]):
-            self._value((name,), value)
-        else:
+        field, held = self._path[0], self._there()
+        if (
+            not all(self._path)
+            or len(self._path) > MAX_DEPTH
+            or (len(self._path) > 1) is not (field in STRUCTS)
+            or (field == "summary" and not isinstance(value, str))
+            or held is None
+            or isinstance(held, dict)
+            or isinstance(value, Mapping)
+        ):
             self.dropped += 1
-
-    def _value(self, path: Path, value: Any) -> None:
-        if path in OTHER_NAMES:
-            self.field(OTHER_NAMES[path], value)
-            return
-        if _says_nothing(value):
-            return
-        held = self._at(path)
-        if isinstance(value, Mapping):
-            if len(path) > MAX_DEPTH or not (held is ABSENT or isinstance(held, dict)):
-                self.dropped += 1
-                return
-            for raw_key, inner in value.items():
-                key = _key(raw_key)
-                if key is None:
-                    self.dropped += 1
-                else:
-                    self._value((*path, key), inner)
-        elif isinstance(held, dict):
-            self.dropped += 1
-        elif isinstance(value, list | tuple):
-            self._append(path, value)
-        elif isinstance(held, list):
-            self._append(path, [value])
+        elif isinstance(value, list):
+            self._append(held, value)
+        elif isinstance(held, list) or field in LISTS:
+            self._append(held, [value])
         else:
-            self._replace(path, held, value)
+            self._replace(held, value)
 
-    def _append(self, path: Path, items: list[Any] | tuple[Any, ...]) -> None:
+    def _there(self) -> Any:
+        """What is at the path, `ABSENT` if that is blank; None if the path leads into a value."""
+        held: Any = self.held
+        for key in self._path:
+            if not isinstance(held, dict):
+                return None
+            held = held.get(key)
+            if _says_nothing(held):
+                return ABSENT
+        return held
+
+    def _append(self, held: Any, items: list[Any]) -> None:
         """Add to a list, or put one in place of a single value once it has an item."""
-        if len(path) > MAX_DEPTH:
-            self.dropped += 1
+        if is_later_known(self.said_at, self._path, self._now):
             return
-        if self._is_late(path):
-            return
-        held = self._at(path)
         found: list[Any] = held if isinstance(held, list) else []
         known = {_identity(item) for item in found}
         before = len(found)
         for raw in items:
             if _says_nothing(raw):
                 continue
-            item = _cleaned(raw, len(path) + 1)
-            if len(path) == 1 and not isinstance(item, str):
+            item = _cleaned(raw, len(self._path) + 1)
+            if len(self._path) == 1 and not isinstance(item, str):
                 item = ABSENT  # the lists beside the free JSON hold text only
             if item is ABSENT or _length(item) > MAX_ITEM_CHARACTERS:
                 self.dropped += 1
-            elif _identity(item) not in known and not self._has_ended(path, item):
+            elif _identity(item) not in known and not self._has_ended(item):
                 added = _size(item) + _AROUND
                 if not found:
-                    added += self._missing(path) if held is ABSENT else -_size(held)
+                    added += self._in_place_of(held)
                 if len(found) >= MAX_LIST_ITEMS or self._size + added > MAX_BYTES:
                     self._leave_out()
                     continue
                 if not found:
-                    put_at(self.held, path, found)
+                    put_at(self.held, self._path, found)
                 found.append(item)
                 known.add(_identity(item))
                 self._size += added
         if len(found) > before:
-            self._note(path)
+            self.changed = [said_path(*self._path)]
 
     def _leave_out(self) -> None:
         """Count a value for which there is no room."""
         self.dropped += 1
         self.beyond += 1
 
-    def _replace(self, path: Path, held: Any, value: Any) -> None:
-        new = _cleaned(value, len(path))
+    def _replace(self, held: Any, value: Any) -> None:
+        new = _cleaned(value, len(self._path))
         if new is ABSENT:
             self.dropped += 1
             return
-        if self._is_late(path) or self._has_ended(path, new):
+        if is_later_known(self.said_at, self._path, self._now) or self._has_ended(new):
             return
+        name = said_path(*self._path)
         if held is ABSENT or _identity(held) != _identity(new):
-            there = self._missing(path) if held is ABSENT else -_size(held)
-            growth = _size(new) + there
+            growth = _size(new) + self._in_place_of(held)
             if growth > 0 and self._size + growth > MAX_BYTES:
                 self._leave_out()
                 return
-            self._size += growth
-            put_at(self.held, path, new)
-            self._note(path)
-        self.said_at[said_path(*path)] = self._now.isoformat()
+            put_at(self.held, self._path, new)
+            self.changed = [name]
+        self.said_at[name] = self._now.isoformat()
 
-    def _note(self, path: Path) -> None:
-        name = said_path(*path)
-        if name not in self.changed:
-            self.changed.append(name)
-
-    def _is_late(self, path: Path) -> bool:
-        return is_later_known(self.said_at, path, self._now)
-
-    def _has_ended(self, path: Path, value: Any) -> bool:
+    def _has_ended(self, value: Any) -> bool:
         """Whether a value ended later than what is merged was said; if not, it holds again."""
-        name = ended_path(path, value)
+        name = ended_path(self._path, value)
         ended = _moment(self.said_at.get(name))
         if ended is not None and ended > self._now:
             return True
         self.said_at.pop(name, None)
         return False
 
-    def _at(self, path: Path) -> Any:
-        """The value at a path whose containers are all objects; `ABSENT` if it is blank."""
-        held: Any = self.held
-        for key in path:
-            held = held.get(key)
-            if _says_nothing(held):
-                return ABSENT
-        return held
-
-    def _missing(self, path: Path) -> int:
-        """Bytes of the keys and braces of a new value's path, never too few."""
-        return sum(_size(key) + _AROUND for key in path)
+    def _in_place_of(self, held: Any) -> int:
+        """The bytes of a new value beside its own: for keys and braces, never too few."""
+        return sum(_size(key) + _AROUND for key in self._path) if held is ABSENT else -_size(held)
 
 
 def is_later_known(said_at: Mapping[str, str], path: Path, at: datetime) -> bool:
@@ -265,11 +235,10 @@ def _says_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, Mapping | list | tuple) and not value)
 
 
-def _key(raw: Any) -> str | None:
-    if not isinstance(raw, str) or unusable_characters(raw):
-        return None
-    key = nfc(raw).strip()
-    return key if 0 < len(key) <= MAX_KEY_CHARACTERS else None
+def _key(raw: Any) -> str:
+    """A key as it is stored; empty if it cannot be."""
+    key = nfc(raw).strip() if isinstance(raw, str) and not unusable_characters(raw) else ""
+    return key if len(key) <= MAX_KEY_CHARACTERS else ""
 
 
 def _cleaned(value: Any, depth: int) -> Any:
@@ -289,7 +258,7 @@ def _cleaned(value: Any, depth: int) -> Any:
             for key, inner in value.items()
             if not _says_nothing(inner)
         }
-        return pairs if pairs and None not in pairs and _all_there(pairs.values()) else ABSENT
+        return pairs if pairs and all(pairs) and _all_there(pairs.values()) else ABSENT
     items = [_cleaned(item, depth + 1) for item in value if not _says_nothing(item)]
     return items if items and _all_there(items) else ABSENT
 

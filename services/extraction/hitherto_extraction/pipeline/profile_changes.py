@@ -25,13 +25,13 @@ from hitherto_extraction.pipeline.operations import Plan, Refused
 from hitherto_extraction.pipeline.profile import (
     FIELDS,
     LISTS,
-    OTHER_NAMES,
     copied,
     ended_path,
     is_later_known,
-    merge_profile,
+    merge_value,
     said_path,
     with_values,
+    without_alias,
 )
 from hitherto_extraction.pipeline.quotes import contains
 from hitherto_shared.identifiers import parse_uuid
@@ -93,15 +93,12 @@ class ProfileState:
 
     def apply(self, change: ValueChange) -> None:
         """Apply a change, unless something later is known about its value."""
-        path = (OTHER_NAMES[change.path],) if change.path in OTHER_NAMES else change.path
+        path = without_alias(change.path)
         if change.ended:
             self._end(path, change.value, change.said_at)
             return
-        patch: dict[str, Any] = {}
-        put_at(patch, path, change.value)
-        merged = merge_profile(self.profile, self.said_at, patch, change.said_at)
-        self.profile = replace(merged.profile, version=self.profile.version)
-        self.said_at = merged.said_at
+        merged = merge_value(self.profile, self.said_at, path, change.value, change.said_at)
+        self.profile, self.said_at = merged.profile, merged.said_at
         self.dropped += merged.dropped
         self.beyond += merged.beyond
         self.changed |= dict.fromkeys(merged.changed)
@@ -133,7 +130,7 @@ class ProfileState:
                 values[path[0]] = left
         else:
             put_at(values, path, left, prune=True)
-        self.profile = with_values(self.profile, values, changed=False)
+        self.profile = with_values(self.profile, values)
         name = said_path(*path)
         self.changed[name] = None
         gone = [
@@ -323,14 +320,13 @@ def _source(
     quoted = evidence.quoted
     assert quoted is not None
     texts = list(_texts(item.value))
-    path = (OTHER_NAMES[item.path],) if item.path in OTHER_NAMES else item.path
     rests = [
         memory_id
         for memory_id in stating.get(quoted, ())
         if item.path[0] != "summary" and any(_supports(says, memory_id, text) for text in texts)
     ]
     return {
-        "path": list(path),
+        "path": list(without_alias(item.path)),
         "conversation_id": quoted.conversation_id,
         "message_id": quoted.message_id,
         "said_at": evidence.said_at.isoformat(),

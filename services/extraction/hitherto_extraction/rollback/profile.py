@@ -16,12 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_at
-from hitherto_extraction.pipeline.profile import (
-    LISTS,
-    MAX_BYTES,
-    said_path,
-    with_values,
-)
+from hitherto_extraction.pipeline.profile import LISTS, MAX_BYTES, said_path, with_values
 from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange
 from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage.rollback import StoredVersion
@@ -116,7 +111,7 @@ def _changed(
         dated = {key: value for key, value in dated.items() if not key.startswith(f"{name}.")}
         dated[name] = learnt.get(name, version.at.astimezone(UTC).isoformat())
     _fit(held, dated)
-    return with_values(profile, held, changed=False), dated
+    return with_values(profile, held), dated
 
 
 def _fit(held: dict[str, Any], marks: Mapping[str, str]) -> None:
