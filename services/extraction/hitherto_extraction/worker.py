@@ -32,7 +32,7 @@ from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.signals import Watch
 from hitherto_shared.database.tenancy import act_for
-from hitherto_shared.errors import Conflict, HithertoError, WorkTooLong
+from hitherto_shared.errors import Conflict, WorkTooLong
 from hitherto_shared.model_api import (
     ModelMisbehaved,
     ModelMisconfigured,
@@ -162,7 +162,7 @@ class Worker:
                 timeout=_STATEMENT_SECONDS,
             )
         except Exception as error:
-            fault = _database_fault(error)
+            fault = faults.translate(error)
             if isinstance(fault, Conflict):
                 return []
             # Whatever the error, the loop continues: without it the process would look alive and
@@ -256,7 +256,7 @@ class Worker:
             refused = isinstance(error, ModelRefused)
             await self._fail(held, "MODEL_REFUSED" if refused else "MODEL_UNUSABLE", str(error))
         except Exception as error:
-            fault = _database_fault(error)
+            fault = faults.translate(error)
             if fault is None:
                 about = without_message(error)
                 logger.error("the job failed with an internal error", exc_info=about)
@@ -341,7 +341,7 @@ class Worker:
                 await self.database.run(write, timeout=_STATEMENT_SECONDS)
                 return
             except Exception as error:
-                if _database_fault(error) is None:
+                if faults.translate(error) is None:
                     raise
                 tries += 1
                 logger.warning("retrying to record the outcome of a job: %s", type(error).__name__)
@@ -353,10 +353,6 @@ class Worker:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
         delay: float = self.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
         return min(delay, attempts.MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
-
-
-def _database_fault(error: BaseException) -> HithertoError | None:
-    return error if isinstance(error, HithertoError) else faults.translate(error)
 
 
 @contextmanager

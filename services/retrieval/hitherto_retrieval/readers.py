@@ -28,7 +28,7 @@ from hitherto_shared import tasks
 from hitherto_shared.consistency import ConsistencyTokens, Position, bytes_missing, lineage_of
 from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Connection, Database, Reads
-from hitherto_shared.errors import Conflict, Exhausted, HithertoError, TooLate, Unavailable
+from hitherto_shared.errors import Conflict, Exhausted, TooLate, Unavailable
 
 _SHARE = 0.5
 """The share of the remaining time that a database may use while another one could still answer."""
@@ -248,7 +248,7 @@ class _ReplicaFirst:
         try:
             return await self._replica.database.run(reading, timeout=left(), repeatable=repeatable)
         except Exception as error:
-            if not (repeatable and isinstance(_translated(error), Conflict)):
+            if not (repeatable and isinstance(translate(error), Conflict)):
                 raise
         return await self._replica.database.run(reading, timeout=left(), repeatable=True)
 
@@ -303,17 +303,13 @@ def _countdown(seconds: float) -> Callable[[], float]:
     return lambda: max(0.0, end - clock())
 
 
-def _translated(error: Exception) -> HithertoError | None:
-    return error if isinstance(error, HithertoError) else translate(error)
-
-
 def _noted(side: DatabaseHealth, error: Exception) -> bool:
     """Whether `side` is in trouble, which it records; False if its server is up and refused.
 
     Raises:
         Exception: `error`, if any other database would fail in the same way.
     """
-    translated = _translated(error)
+    translated = translate(error)
     if isinstance(translated, Unavailable):
         side.doubt(lost=True)
     elif isinstance(translated, TooLate | Exhausted):

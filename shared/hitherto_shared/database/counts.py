@@ -19,7 +19,6 @@ from psycopg.errors import ForeignKeyViolation
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
-from hitherto_shared.errors import HithertoError
 
 FLUSH_SECONDS = 1.0
 _MAX_WAITING = 50_000
@@ -106,7 +105,7 @@ class Counts(Generic[Key]):
             except Exception as error:
                 # What a count is of may have been removed since the statement began; the next one
                 # does not find it any more.
-                passes = isinstance(error, HithertoError | ForeignKeyViolation)
+                passes = isinstance(error, ForeignKeyViolation)
                 if not passes and faults.translate(error) is None:
                     # A batch that can never be written must not end the counting. Only the type is
                     # logged: a driver's message may quote a row.

@@ -89,16 +89,16 @@ class Tolerated(AbstractContextManager[None]):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         """Log the error, if it is one to be tolerated."""
-        known = error is not None and (
-            isinstance(error, HithertoError) or translate(error) is not None
-        )
+        known = error is not None and translate(error) is not None
         if known:
             self._logger.warning("%s: %s", self._what, type(error).__name__)
         return known
 
 
 def translate(error: BaseException) -> HithertoError | None:
-    """The error for the caller, or None if `error` is not the database's."""
+    """The error for the caller, or None if `error` is neither ours nor the database's."""
+    if isinstance(error, HithertoError):
+        return error
     if isinstance(error, PoolTimeout | TooManyRequests):
         return Exhausted(
             "all database connections are busy; try again shortly",

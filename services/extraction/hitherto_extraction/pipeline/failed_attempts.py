@@ -104,7 +104,7 @@ class FailedAttempts:
         stage = held.kind if held.kind in _STAGES else "extraction"
         spent = error.spent if isinstance(error, ModelError) else ()
         charges = [*charges, *self.prices.wasted(stage, spent)]
-        fault = error if isinstance(error, HithertoError) else faults.translate(error)
+        fault = faults.translate(error)
         # No commit begins without a key, or ends while our own work goes on.
         in_doubt = isinstance(fault, TooLate | Unavailable) and not isinstance(
             fault, KeyServiceUnavailable | WorkTooLong

@@ -22,7 +22,7 @@ from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
-from hitherto_shared.errors import Conflict, HithertoError, TooLate, Unavailable, WorkTooLong
+from hitherto_shared.errors import Conflict, TooLate, Unavailable, WorkTooLong
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.worker")
@@ -97,7 +97,7 @@ async def patiently(
         try:
             return await database.run(work, timeout=seconds)
         except Exception as error:
-            fault = error if isinstance(error, HithertoError) else faults.translate(error)
+            fault = faults.translate(error)
             if not isinstance(fault, TooLate | Unavailable | Conflict):
                 raise
             # The same work would take as long again.
