@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.free_json import Path
-from hitherto_extraction.pipeline.profile import FIELDS, LISTS, said_path
+from hitherto_extraction.pipeline.free_json import Path, leaves
+from hitherto_extraction.pipeline.profile import FIELDS, said_path
 from hitherto_extraction.pipeline.profile_changes import item_path
 from hitherto_extraction.pipeline.quotes import contains
 from hitherto_extraction.storage import (
@@ -154,20 +153,13 @@ def _stated_values(profile: Profile, words: Words) -> list[ProfileValue]:
 def _values(profile: Profile) -> Iterator[ProfileValue]:
     """The texts of a profile, without its summary."""
     for name in FIELDS:
-        if name in LISTS:
-            yield from (ProfileValue((name,), item, True) for item in getattr(profile, name))
-        elif name != _SUMMARY[0]:
-            yield from _texts((name,), getattr(profile, name))
-
-
-def _texts(path: Path, value: Any) -> Iterator[ProfileValue]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _texts((*path, key), inner)
-    elif isinstance(value, list | tuple):
-        yield from (ProfileValue(path, each, True) for each in value if isinstance(each, str))
-    elif isinstance(value, str) and value:
-        yield ProfileValue(path, value)
+        if name == _SUMMARY[0]:
+            continue
+        for path, value in leaves(getattr(profile, name), (name,)):
+            is_list = isinstance(value, list | tuple)
+            for each in value if is_list else (value,):
+                if isinstance(each, str) and each:
+                    yield ProfileValue(path, each, is_list)
 
 
 async def _said_in(user: UserRows, memory: Memory, words: Words) -> dict[str, str]:
