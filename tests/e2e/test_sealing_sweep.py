@@ -15,7 +15,7 @@ import pytest
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.prices import load_prices
-from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
+from hitherto_extraction.sealing import SealedVectors, SealingSweep
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.encryption.key_store import KeyStore

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
-from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
+from hitherto_extraction.sealing import SealedVectors, SealingSweep
 from hitherto_extraction.storage import conversations, profiles, users
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_extraction.storage.sealed_rows import sealing_key

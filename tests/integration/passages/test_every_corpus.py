@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hitherto_extraction.pipeline.backfill import Backfill
-from hitherto_extraction.sealing.steps import seal_table
+from hitherto_extraction.sealing import seal_table
 from hitherto_extraction.storage import documents, reembedding, users
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.messages import MESSAGES

@@ -24,7 +24,7 @@ from hitherto_extraction.reconciliation.trigger import KIND as RECONCILIATION
 from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
-from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
+from hitherto_extraction.sealing import SealedVectors, SealingSweep
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.sweeps import SOON_SECONDS, Duty, Scheduler, Sweeps
 from hitherto_extraction.telling.delivering import DeliveryLoop, DeliveryRules, read_schedule

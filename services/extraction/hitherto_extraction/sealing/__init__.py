@@ -1,1 +1,0 @@
-"""Seals the existing clear text of a user who has turned encryption on (H3)."""
