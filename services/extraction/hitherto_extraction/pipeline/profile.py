@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from hitherto_extraction.pipeline.free_json import ABSENT, Path, is_double, put_at
+from hitherto_extraction.pipeline.free_json import ABSENT, Path, is_double, put_at, says
 from hitherto_shared.models import Profile
 from hitherto_shared.text.normalise import fold, nfc, unusable_characters
 
@@ -114,7 +114,7 @@ class _Merge:
 
     def take(self, value: Any) -> None:
         """Merge a value at the path."""
-        if _says_nothing(value):
+        if not says(value):
             return
         field, held = self._path[0], self._there()
         if (
@@ -141,7 +141,7 @@ class _Merge:
             if not isinstance(held, dict):
                 return None
             held = held.get(key)
-            if _says_nothing(held):
+            if not says(held):
                 return ABSENT
         return held
 
@@ -153,7 +153,7 @@ class _Merge:
         known = {_identity(item) for item in found}
         before = len(found)
         for raw in items:
-            if _says_nothing(raw):
+            if not says(raw):
                 continue
             item = _cleaned(raw, len(self._path) + 1)
             if len(self._path) == 1 and not isinstance(item, str):
@@ -229,12 +229,6 @@ def _moment(text: str | None) -> datetime | None:
     return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
 
 
-def _says_nothing(value: Any) -> bool:
-    if isinstance(value, str):
-        return not value.strip()
-    return value is None or (isinstance(value, Mapping | list | tuple) and not value)
-
-
 def _key(raw: Any) -> str:
     """A key as it is stored; empty if it cannot be."""
     key = nfc(raw).strip() if isinstance(raw, str) and not unusable_characters(raw) else ""
@@ -254,12 +248,10 @@ def _cleaned(value: Any, depth: int) -> Any:
         return ABSENT
     if isinstance(value, Mapping):
         pairs = {
-            _key(key): _cleaned(inner, depth + 1)
-            for key, inner in value.items()
-            if not _says_nothing(inner)
+            _key(key): _cleaned(inner, depth + 1) for key, inner in value.items() if says(inner)
         }
         return pairs if pairs and all(pairs) and _all_there(pairs.values()) else ABSENT
-    items = [_cleaned(item, depth + 1) for item in value if not _says_nothing(item)]
+    items = [_cleaned(item, depth + 1) for item in value if says(item)]
     return items if items and _all_there(items) else ABSENT
 
 
