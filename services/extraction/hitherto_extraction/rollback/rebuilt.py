@@ -25,11 +25,6 @@ from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import CURRENT_STATUSES
 
-FIELDS = (
-    "type", "content", "detail", "importance", "confidence", "origin", "status", "tags",
-    "keywords", "context", "metadata", "valid_from", "valid_to", "expires_at", "superseded_by",
-    "sensitive", "said_at", "may_replace", "doubt",
-)  # fmt: skip
 _MERGED = (*WORDS, "origin", "said_at")
 ENDING = ("status", "valid_to", "superseded_by")
 _JOINED = "superseded"
@@ -56,6 +51,8 @@ _NOTHING: Mapping[str, Any] = {
     "may_replace": [],
     "doubt": None,
 }
+FIELDS = tuple(name for name in _NOTHING if name != "questions")
+"""What a version of a memory holds of it."""
 
 
 class RebuiltMemory:
