@@ -27,7 +27,7 @@ from hitherto_retrieval.database_health import DatabaseHealth
 from hitherto_shared import tasks
 from hitherto_shared.consistency import ConsistencyTokens, Position, bytes_missing, lineage_of
 from hitherto_shared.database.faults import translate
-from hitherto_shared.database.pool import Connection, Database, Reads
+from hitherto_shared.database.pool import Connection, Database, Reads, countdown
 from hitherto_shared.errors import Conflict, Exhausted, TooLate, Unavailable
 
 _SHARE = 0.5
@@ -185,7 +185,7 @@ class _ReplicaFirst:
 
     async def run(self, work: Work[Result], *, timeout: float, repeatable: bool = False) -> Result:
         """See `Database.run`; after a failure, only `repeatable` work runs elsewhere."""
-        left = _countdown(timeout)
+        left = countdown(timeout)
         may_return = True
         if self._replica.in_reach or not self._primary.in_reach:
             try:
@@ -242,7 +242,7 @@ class _ReplicaFirst:
                 self._fresh.add(connection)
             return await work(connection)
 
-        left = _countdown(timeout)
+        left = countdown(timeout)
         # Without a position, the work itself is run, which may be a batch.
         reading = work if self._position is None else once_fresh
         try:
@@ -263,7 +263,7 @@ class _ReplicaFirst:
         worth_it = _SMALL_GAP_BYTES if patience is None else float("inf")
         if patience is None:
             patience = min(_SHORT_WAIT_SECONDS, timeout * _SHORT_WAIT_SHARE)
-        left = _countdown(patience)
+        left = countdown(patience)
         while (missing := await bytes_missing(connection, position)) > 0:
             if missing >= worth_it or left() <= 0:
                 raise _ReplicaBehind
@@ -279,7 +279,7 @@ class _PrimaryFirst:
 
     async def run(self, work: Work[Result], *, timeout: float, repeatable: bool = False) -> Result:
         """See `Database.run`; after a failure, only `repeatable` work runs elsewhere."""
-        left = _countdown(timeout)
+        left = countdown(timeout)
         if self._primary.in_reach or not self._replica.in_reach:
             try:
                 return await self._primary.database.run(
@@ -294,13 +294,6 @@ class _PrimaryFirst:
         except Exception as error:
             _noted(self._replica, error)
             raise
-
-
-def _countdown(seconds: float) -> Callable[[], float]:
-    """What is left of `seconds` from now on, at least 0."""
-    clock = asyncio.get_running_loop().time
-    end = clock() + seconds
-    return lambda: max(0.0, end - clock())
 
 
 def _noted(side: DatabaseHealth, error: Exception) -> bool:

@@ -68,6 +68,13 @@ Connection = PipelineConnection
 Result = TypeVar("Result")
 
 
+def countdown(seconds: float) -> Callable[[], float]:
+    """What is left of `seconds` from now on, at least 0: the time limit of each piece of work."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    return lambda: max(0.0, end - clock())
+
+
 class Reads(Protocol):
     """A place to read from: a database, or several that replace each other."""
 

@@ -8,7 +8,6 @@ of what there was when the first one began.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ from hitherto_extraction.storage import doubts as doubts_storage
 from hitherto_extraction.storage.idempotency import Identity, take
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection, Database, countdown
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import NotFound
@@ -79,11 +78,7 @@ class Clearing:
 
         The counts are those of this call, without those of an earlier interrupted one.
         """
-        ends = asyncio.get_running_loop().time() + timeout
-
-        def left() -> float:
-            return ends - asyncio.get_running_loop().time()
-
+        left = countdown(timeout)
         counts = Counter[str]()
 
         async def begin() -> _Extent | None:

@@ -8,7 +8,6 @@ profile stays until the last step: it holds the department, and so decides who m
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import json
@@ -33,7 +32,7 @@ from hitherto_extraction.storage.erasure import Receipt, RowsRemain
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection, Database, countdown
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import AlreadyExists, Conflict, WrongState
@@ -71,11 +70,8 @@ class Erasing:
             AlreadyExists: The idempotency key was used for another body.
             Conflict: Other transactions kept writing; the next call continues.
         """
-        ends = asyncio.get_running_loop().time() + timeout
+        left = countdown(timeout)
         scope, identity = call.scope, self._hidden(call.identity)
-
-        def left() -> float:
-            return ends - asyncio.get_running_loop().time()
 
         async def step(work: Callable[[Connection], Awaitable[Done]]) -> Done:
             return await self.removal.transact(work, timeout=left())

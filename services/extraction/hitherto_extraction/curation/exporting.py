@@ -26,7 +26,7 @@ from hitherto_extraction.storage import erased, exports, holdings, sealing, user
 from hitherto_extraction.storage.exports import UserStatus
 from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.audit.trail import Trail
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection, Database, countdown
 from hitherto_shared.encryption.failures import (
     DecryptionFailed,
     KeyGone,
@@ -195,7 +195,7 @@ class Exporting:
         self, going: _Going, key: UserKey | KeyUnavailable | KeyServiceUnavailable, timeout: float
     ) -> None:
         """Read all of it for the caller, who gets the error if that fails."""
-        ends = asyncio.get_running_loop().time() + timeout
+        left = countdown(timeout)
 
         async def work(connection: Connection) -> None:
             # Before anything is revealed: an interrupted export has revealed something too.
@@ -213,7 +213,7 @@ class Exporting:
                     other = await self._key(going.scope)
                     await self.database.transact(
                         lambda connection: self._read(connection, going, other, again=True),
-                        timeout=ends - asyncio.get_running_loop().time(),
+                        timeout=left(),
                     )
         except Exception as error:
             await going.ready.put(error)

@@ -39,7 +39,7 @@ from hitherto_extraction.storage.reindexing import sweep_postings
 from hitherto_extraction.storage.users import is_erased
 from hitherto_shared.convert import SECRET_HANDLING, timestamp
 from hitherto_shared.database.audit_log import AuditEvent
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.pool import Connection, countdown
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import invalid
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -176,11 +176,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         call = self.answering.admit(checks, user_id, request)
-        ends = asyncio.get_running_loop().time() + seconds_left(context, CLEAR_SECONDS)
-
-        def left() -> float:
-            return ends - asyncio.get_running_loop().time()
-
+        left = countdown(seconds_left(context, CLEAR_SECONDS))
         before = await shorten(
             self.answering.removal, call.identity, call.scope, conversation_id, left
         )
