@@ -5,10 +5,10 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from hitherto.v1 import memory_pb2
+from hitherto.v1 import memory_pb2, memory_service_pb2
 from hitherto_client import AsyncHitherto
 from tests.e2e.conftest import Services
-from tests.e2e.curating import save
+from tests.e2e.curating import review, save
 from tests.e2e.learning import ALL_STATUSES, memories
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
@@ -16,6 +16,8 @@ from tests.e2e.sealing import ENCRYPTING
 STATUS = memory_pb2.MemoryStatus
 NEAR = "Ana's favourite editor for long texts in the evening is called {}"
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
+APPROVE = memory_service_pb2.REVIEW_DECISION_APPROVE
+BY_ASSISTANT = {"origin": memory_pb2.ORIGIN_ASSISTANT}
 
 
 SERVICE_SETTINGS = {"dedupe_threshold": 0.6, **ENCRYPTING}
@@ -33,17 +35,49 @@ async def test_b11_a_saved_statement_ends_what_it_replaces(services: Services) -
 
 
 async def test_b8_nothing_is_saved_that_replaces_what_it_may_not(services: Services) -> None:
-    """What nobody knows, too much, and, by an assistant, what the user said."""
+    """What nobody knows, and too much."""
     old = (await save(services, "Ana's favourite editor is Vim")).memory
-    for replaces, origin, code in (
-        ([UNKNOWN], memory_pb2.ORIGIN_USER, grpc.StatusCode.NOT_FOUND),
-        ([UNKNOWN] * 21, memory_pb2.ORIGIN_USER, grpc.StatusCode.INVALID_ARGUMENT),
-        ([old.id], memory_pb2.ORIGIN_ASSISTANT, grpc.StatusCode.INVALID_ARGUMENT),
+    for replaces, code in (
+        ([UNKNOWN], grpc.StatusCode.NOT_FOUND),
+        ([UNKNOWN] * 21, grpc.StatusCode.INVALID_ARGUMENT),
     ):
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await save(services, "Ana uses Zed", replaces=replaces, origin=origin)
-        assert refused.value.code() == code, (replaces, origin)
+            await save(services, "Ana uses Zed", replaces=replaces)
+        assert refused.value.code() == code, replaces
     assert await memories(services, statuses=ALL_STATUSES) == [old]
+
+
+async def test_b12_what_replaces_the_words_of_somebody_more_trusted_waits_for_review(
+    services: Services,
+) -> None:
+    """Whether it is new or was saved before. What the assistant itself said ends with the review."""
+    for saved_before in (False, True):
+        said = (await save(services, f"Ana's editor is Vim, {saved_before}")).memory
+        noted = (await save(services, f"Ana's editor is Nano, {saved_before}", **BY_ASSISTANT)).memory
+        content, ids = f"Ana's editor is Zed, {saved_before}", [said.id, noted.id]
+        if saved_before:
+            await save(services, content, **BY_ASSISTANT)
+        new = (await save(services, content, replaces=ids, **BY_ASSISTANT)).memory
+        assert new.status == STATUS.MEMORY_STATUS_QUARANTINED, saved_before
+        standing = {each.id for each in await memories(services)}
+        assert standing >= set(ids), saved_before
+        await review(services, new.id, APPROVE)
+        ended = {each.id: each for each in await memories(services, statuses=ALL_STATUSES)}
+        for each in ids:
+            assert ended[each].status == STATUS.MEMORY_STATUS_CONTRADICTED, saved_before
+            assert ended[each].superseded_by == new.id, saved_before
+
+
+async def test_b12_what_the_user_said_too_may_replace_what_an_assistant_says_it_replaces(
+    services: Services,
+) -> None:
+    old = (await save(services, "Ana's favourite editor is Vim")).memory
+    new = (await save(services, "Ana's favourite editor is Zed")).memory
+    again = await save(services, new.content, replaces=[old.id], **BY_ASSISTANT)
+    assert again.deduplicated
+    assert (again.memory.id, again.memory.status) == (new.id, STATUS.MEMORY_STATUS_ACTIVE)
+    assert list(again.memory.may_replace) == [old.id]
+    assert old.id in {each.id for each in await memories(services)}
 
 
 async def test_b11_what_is_near_and_other_is_told(services: Services) -> None:

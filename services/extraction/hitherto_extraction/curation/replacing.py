@@ -8,13 +8,12 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
-from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import editing, ledger, memories
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.errors import invalid, not_found
+from hitherto_shared.errors import not_found
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 MAX_REPLACED = 20
@@ -22,25 +21,16 @@ MOST_NEAR = 5
 BY_HAND = "replaced by hand"
 
 
-async def read_replaced(
-    user: UserRows, memory_ids: Sequence[UUID], *, origin: str, path: str
-) -> list[EditableMemory]:
-    """The memories that a statement of this origin is to replace.
+async def read_replaced(user: UserRows, memory_ids: Sequence[UUID]) -> list[EditableMemory]:
+    """The memories that a statement is to replace.
 
     Raises:
         NotFound: The user has no such memory.
-        InvalidRequest: Somebody more trusted stated one of them.
     """
     held = await editing.read(user, memory_ids)
-    for place, each in enumerate(memory_ids):
+    for each in memory_ids:
         if each not in held:
             raise not_found("memory", each)
-        if outranks(held[each].memory.origin, origin):
-            raise invalid(
-                f"{path}replaces[{place}]",
-                "was stated by somebody more trusted: save the statement with the origin USER, or "
-                "leave it to a review",
-            )
     return list(held.values())
 
 

@@ -7,14 +7,14 @@ settled by the reconciliation, also with learning switched off: it was saved on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.curation.replacing import near_to, read_replaced, replace_by
-from hitherto_extraction.pipeline.answer import Answer, NewItem
+from hitherto_extraction.pipeline.answer import Answer, Cited, ClosedItem, NewItem
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate, find_forgotten
@@ -110,16 +110,20 @@ class Saving:
             WrongState: Memory is switched off for the user, or the user was erased.
             NotFound: The user has no memory that it is to replace.
             InvalidRequest: The known memory with this statement has no room for more free-form
-                JSON, or it is to replace what somebody more trusted stated.
+                JSON.
         """
         state = await users.enter_alone(user)
         if users.why_not_storing(state, self.memory_enabled):
             raise users.memory_disabled(user.scope, "nothing was saved")
         at = await users.database_now(user.connection)
-        replaced = await read_replaced(
-            user, statement.replaces, origin=statement.origin, path=statement.path
-        )
-        plan, known_id = await self._plan(user, statement, vectors, at)
+        replaced = await read_replaced(user, statement.replaces)
+        # Those of somebody more trusted stay until somebody reviews the statement.
+        lasting = {
+            each.memory.memory_id
+            for each in replaced
+            if outranks(each.memory.origin, statement.origin)
+        }
+        plan, known_id = await self._plan(user, statement, vectors, at, lasting)
         occasion = Occasion(
             None,
             statement.conversation_id,
@@ -144,8 +148,9 @@ class Saving:
         if not created and _ONLY in plan.stated:
             await _join(user, occasion, memory_id, statement)
         found = (await editing.read_one(user, memory_id)).memory
-        if replaced:
-            await replace_by(user, replaced, found, at=at, actor=actor)
+        ended = [each for each in replaced if each.memory.memory_id not in lasting]
+        if ended:
+            await replace_by(user, ended, found, at=at, actor=actor)
             found = (await editing.read_one(user, memory_id)).memory
         await self.crowding.look(user, tags_touched(plan))
         says = _says_something_new(plan) or bool(replaced)
@@ -159,13 +164,18 @@ class Saving:
         return replace(saved, near=near)
 
     async def _plan(
-        self, user: UserRows, statement: StatementToSave, vectors: Vectors, at: datetime
+        self,
+        user: UserRows,
+        statement: StatementToSave,
+        vectors: Vectors,
+        at: datetime,
+        challenged: Collection[UUID],
     ) -> tuple[Plan, UUID | None]:
         """What the statement changes, and the known memory with the same statement, if any."""
         named = await names_in(user, statement.item.content)
         item = replace(statement.item, entities=tuple(named))
         known, neighbours = await look_around(
-            user, [item], vectors, also=(), threshold=self.threshold()
+            user, [item], vectors, also=challenged, threshold=self.threshold()
         )
         found = neighbours.get(_ONLY, ())
         texts = sum(len(each.content) for each in found)
@@ -173,13 +183,15 @@ class Saving:
         # A caller that saves a statement gives all of it, whatever is known already.
         words = "\n".join(filter(None, (item.content, item.detail)))
         said = StoredMessage(1, "", statement.origin, "", words, at)
+        by_name = {str(each): each for each in challenged}
+        closed = [ClosedItem(Cited("replaces", None, ""), name, by=_ONLY) for name in by_name]
         # Parses the statement: in a thread, so that the event loop is not blocked.
         plan = await in_thread(
             make_plan,
             Situation(
-                answer=Answer(new=[item]),
+                answer=Answer(new=[item], contradicted=closed),
                 witnesses=Witnesses("", {"m1": said}),
-                local_memories={},
+                local_memories=by_name,
                 known=known,
                 neighbours={_ONLY: near},
                 vectors=vectors.of_new,
