@@ -50,10 +50,11 @@ async def test_b8_nothing_is_saved_that_replaces_what_it_may_not(services: Servi
 async def test_b12_what_replaces_the_words_of_somebody_more_trusted_waits_for_review(
     services: Services,
 ) -> None:
-    """Whether it is new or was saved before. What the assistant itself said ends with the review."""
+    """New or saved before. What the assistant itself said ends with the review, too."""
     for saved_before in (False, True):
         said = (await save(services, f"Ana's editor is Vim, {saved_before}")).memory
-        noted = (await save(services, f"Ana's editor is Nano, {saved_before}", **BY_ASSISTANT)).memory
+        nano = f"Ana's editor is Nano, {saved_before}"
+        noted = (await save(services, nano, **BY_ASSISTANT)).memory
         content, ids = f"Ana's editor is Zed, {saved_before}", [said.id, noted.id]
         if saved_before:
             await save(services, content, **BY_ASSISTANT)
