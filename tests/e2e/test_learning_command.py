@@ -126,3 +126,7 @@ async def test_a_chat_that_waits_is_learnt_from_on_request(
 
     saved = await at.json("save", "bea", "Bea likes tea.")
     assert "no message stands behind it" in await at("why", "bea", saved["memory"]["id"])
+    await at("save", "ana", "Ana likes tea.")
+    assert await at("why", memory.id) == "\n".join([*told, ""]), "the id says whose it is"
+    await at("why", "01890000-0000-7000-8000-000000000000", code=1)
+    assert "nobody whom you may read" in at.err

@@ -204,19 +204,29 @@ _AROUND = 160
 
 def _prove(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
-        if options.consistency_token:
+        if options.user and options.consistency_token:
             _read_after(client, options.user, options.consistency_token)
-        proof = client.why(options.user, options.id)
+        user = options.user or _whose(client, options.id, options.consistency_token)
+        proof = client.why(user, options.id) if user else None
         if proof is not None and not output.as_json:
-            use_zone(zone_or_utc(client.connection, options.user))
+            use_zone(zone_or_utc(client.connection, user))
     if proof is None:
-        output.error(
-            f"{options.user} has no memory {options.id}: see `hitherto memories "
-            f"{shlex.quote(options.user)}`"
-        )
+        whose = f"{user} has no" if user else "nobody whom you may read has a"
+        listed = f"`hitherto memories {shlex.quote(user) if user else 'USER'}`"
+        output.error(f"{whose} memory {options.id}: see {listed}")
         return FAILED
     output.result(asdict(proof), lambda: _show_proof(output, proof))
     return OK
+
+
+def _whose(client: Hitherto, memory_id: str, token: str) -> str:
+    """The user whose memory it is, of those that the credential may read; empty if nobody's."""
+    for each in client.profiles(include_without_profile=True):
+        if token:
+            _read_after(client, each.user_id, token)
+        if client.get_memory(each.user_id, memory_id) is not None:
+            return each.user_id
+    return ""
 
 
 def _read_after(client: Hitherto, user: str, token: str) -> None:
@@ -273,7 +283,7 @@ WHY = (
     Command(
         "why",
         "Show the words that a memory rests on.",
-        Argument("user", "the id of the user", "USER"),
+        Argument("user", "whose memory it is; unset: it is looked for", "USER", nargs="?"),
         Argument("id", "which memory", "ID"),
         Argument(CONSISTENCY.flag, CONSISTENCY.help, CONSISTENCY.metavar, default=""),
         run=_prove,
