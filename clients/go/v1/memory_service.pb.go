@@ -257,7 +257,8 @@ type SaveMemoryRequest struct {
 	// sensitive, true to treat it as sensitive text. False: its type decides; PERSONAL is sensitive.
 	Sensitive bool `protobuf:"varint,17,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
 	// replaces, the ids of memories that are no longer true because of this one: they become CONTRADICTED and
-	// name it. At most 20. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown.
+	// name it. If it is trusted less than one of them, it is QUARANTINED, and its approval ends them. At most 20.
+	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown.
 	Replaces      []string `protobuf:"bytes,18,rep,name=replaces,proto3" json:"replaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -198,7 +198,8 @@ class SaveMemoryRequest(_message.Message):
     @_builtins.property
     def replaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """replaces, the ids of memories that are no longer true because of this one: they become CONTRADICTED and
-        name it. At most 20. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown.
+        name it. If it is trusted less than one of them, it is QUARANTINED, and its approval ends them. At most 20.
+        Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown.
         """
 
     def __init__(
