@@ -1,4 +1,7 @@
-"""docs/configuration.md lists every setting there is, with its true default, and no other."""
+"""docs/configuration.md lists every setting there is, with its true default, and no other.
+
+README.md shows a few of them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _PAGE = "docs/configuration.md"
 _ROW = r"\| `(\w+)` \| (\w+) \| (`[^`]+`|\S+) \| (.{10,}\.) \|"
 """Who reads it, its default, and what it means: a sentence."""
+_SHOWN = r"^\| `(\w+)` \| (`[^`]+`|\S+) \| .+\. \|$"
+"""A row of the README."""
 
 
 def settings() -> Mapping[str, tuple[str, FieldInfo]]:
@@ -51,6 +56,12 @@ def broken() -> Sequence[str]:
         if field.default_factory is None
         and name in rows
         and rows[name][3] != _written(field.default)
+    ]
+    shown = re.findall(_SHOWN, (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    found += [
+        f"README.md: {name} stands in {_PAGE} with another default, or not at all"
+        for name, default in shown
+        if name not in rows or rows[name][3] != default
     ]
     read = {*_read_by_the_client()}
     ours = {name for name in read if name.startswith("HITHERTO_") or name == "DATABASE_URL"}
