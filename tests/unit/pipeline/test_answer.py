@@ -183,6 +183,13 @@ def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
     assert [(entity.name, entity.type) for entity in new.entities] == [("An na", "other")]
 
 
+def test_a_memory_without_a_type_is_a_fact() -> None:
+    for kind in (None, ""):
+        assert answered(new_memories=[item(type=kind)]).new[0].type == "fact"
+    (found,) = answered(new_memories=[{"content": "Anna likes tea"}]).new
+    assert (found.type, found.content) == ("fact", "Anna likes tea")
+
+
 def test_other_types_fall_back() -> None:
     cases: list[Any] = [
         ("confidence", ["high"], "medium"), ("confidence", "high", "high"),

@@ -152,7 +152,9 @@ class _Check:
         return found
 
     def new_item(self, index: int, raw: Any) -> NewItem | None:
-        kind = name_of(raw.get("type")) if isinstance(raw, dict) else ""
+        if not isinstance(raw, dict):
+            return None
+        kind = name_of(raw.get("type") or "fact")
         if kind not in MEMORY_TYPES:
             return None
         content = content_of(raw.get("content"))
@@ -370,8 +372,8 @@ def read_answer(
     nothing_else = not (answer.profile or answer.summary)
     if not check.formed and (check.shapeless or (check.odd and nothing_else)):
         raise UnusableAnswer(
-            "none of its items has the required form; a new memory needs a known `type` "
-            "and a `content`, a change takes the `id` of an existing memory"
+            "none of its items has the required form; a new memory needs a `content` and no "
+            "unknown `type`, a change takes the `id` of an existing memory"
         )
     return replace(answer, dropped=check.dropped, refused=tuple(check.refused))
 
