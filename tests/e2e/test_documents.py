@@ -13,9 +13,9 @@ import grpc
 import pytest
 
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto.v1 import job_pb2
+from hitherto.v1 import job_pb2, search_pb2
 from tests.e2e.conftest import Services, StartServices
-from tests.e2e.curating import change
+from tests.e2e.curating import change, save
 from tests.e2e.handing_over import (
     check_index,
     chunks,
@@ -246,6 +246,29 @@ async def test_documents_are_knowledge_and_not_learning(services: Services) -> N
     await taken_in(services, document("d2", "Two.", **other))
     assert chunks(services.conninfo) == ["One."]
     assert set(await listed(services, entity="sari")) == {"d1", "d2"}
+
+
+async def test_i7_document_003_a_question_gets_the_prompt_with_context_and_entities(
+    modelled: Services,
+) -> None:
+    """D2: three lines for each document, also beside memories and messages that answer."""
+    asked = "What did Sarah say about the Q4 budget?"
+    said = "Sarah mentioned we need to increase marketing spend by 15% for the Q4 budget"
+    await taken_in(
+        modelled,
+        document("mail", said, **{**MAIL, "title": "Q4 Budget Discussion"}, created_at=NOON),
+    )
+    await save(modelled, "Sarah said the Q4 budget is late")
+    template = search_pb2.PROMPT_TEMPLATE_RELEVANT_CONTEXT
+    told = await ask(modelled, "GetContext", query=asked, template=template, line_dates=False)
+    lines = told.prompt_block.splitlines()
+    at = lines.index("[GMAIL] Q4 Budget Discussion")
+    assert lines[at + 1 : at + 3] == [said, "---"]
+    assert "## Relevant Context:" in lines[:at]
+    assert "- [FACT] Sarah said the Q4 budget is late" in lines
+    assert lines[-3:-1] == ["## Known Entities:", "- Sarah Johnson (person): sarah@company.com"]
+    dated = await ask(modelled, "GetContext", query=asked, template=template)
+    assert "[GMAIL] 2026-03-02 Q4 Budget Discussion" in dated.prompt_block.splitlines()
 
 
 async def test_lists_filter_and_page(services: Services) -> None:

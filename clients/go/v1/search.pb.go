@@ -215,7 +215,8 @@ const (
 	PromptTemplate_PROMPT_TEMPLATE_WHAT_YOU_KNOW PromptTemplate = 2
 	// Markdown: `## About the User:`, `## Relevant Past Interactions:`, `## Instructions:`.
 	PromptTemplate_PROMPT_TEMPLATE_MARKDOWN PromptTemplate = 3
-	// `## Relevant Context:` (5 items) and `## Known Entities:` (10).
+	// `## Relevant Context:` and `## Known Entities:`. A document is `[SOURCE] title`, a line of text and `---`. Without
+	// a query, there are at most 5 items, all in this form, and 10 entities.
 	PromptTemplate_PROMPT_TEMPLATE_RELEVANT_CONTEXT PromptTemplate = 4
 	// The caller's own template, from `GetContextRequest.custom_template`.
 	PromptTemplate_PROMPT_TEMPLATE_CUSTOM PromptTemplate = 5

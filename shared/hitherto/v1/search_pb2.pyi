@@ -126,7 +126,9 @@ class _PromptTemplateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Prompt
     PROMPT_TEMPLATE_MARKDOWN: _PromptTemplate.ValueType  # 3
     """Markdown: `## About the User:`, `## Relevant Past Interactions:`, `## Instructions:`."""
     PROMPT_TEMPLATE_RELEVANT_CONTEXT: _PromptTemplate.ValueType  # 4
-    """`## Relevant Context:` (5 items) and `## Known Entities:` (10)."""
+    """`## Relevant Context:` and `## Known Entities:`. A document is `[SOURCE] title`, a line of text and `---`. Without
+    a query, there are at most 5 items, all in this form, and 10 entities.
+    """
     PROMPT_TEMPLATE_CUSTOM: _PromptTemplate.ValueType  # 5
     """The caller's own template, from `GetContextRequest.custom_template`."""
 
@@ -147,7 +149,9 @@ PROMPT_TEMPLATE_WHAT_YOU_KNOW: PromptTemplate.ValueType  # 2
 PROMPT_TEMPLATE_MARKDOWN: PromptTemplate.ValueType  # 3
 """Markdown: `## About the User:`, `## Relevant Past Interactions:`, `## Instructions:`."""
 PROMPT_TEMPLATE_RELEVANT_CONTEXT: PromptTemplate.ValueType  # 4
-"""`## Relevant Context:` (5 items) and `## Known Entities:` (10)."""
+"""`## Relevant Context:` and `## Known Entities:`. A document is `[SOURCE] title`, a line of text and `---`. Without
+a query, there are at most 5 items, all in this form, and 10 entities.
+"""
 PROMPT_TEMPLATE_CUSTOM: PromptTemplate.ValueType  # 5
 """The caller's own template, from `GetContextRequest.custom_template`."""
 Global___PromptTemplate: _TypeAlias = PromptTemplate  # noqa: Y015

@@ -64,6 +64,7 @@ class AnsweringLines(Section):
         "_days",
         "_found",
         "_further",
+        "_grouped",
         "_groups",
         "_in_time",
         "_learnt",
@@ -89,12 +90,14 @@ class AnsweringLines(Section):
         *,
         further: str,
         tag: Callable[[Memory], str],
+        grouped: bool,
         context: PromptContext,
     ) -> None:
         super().__init__([], heading)
         self.further = further
         self._lines = lines
         self._tag = tag
+        self._grouped = grouped
         self._in_time = context.broad
         stop = (_STOP_OF_MANY if context.broad else _STOP) if context.stops else 0.0
         of_many = context.broad and not context.addressed
@@ -160,7 +163,7 @@ class AnsweringLines(Section):
         for number, (_, item) in enumerate(self._found):
             if budget.left < LEAST_LINE or missed > _MOST_MISSED:
                 break
-            entry = self._lines.found(item, self._tag)
+            entry = self._lines.found(item, self._tag, grouped=self._grouped)
             text = self._compared(item, entry)
             if entry.value and not self._stands(item, text):
                 missed += not self._offer(item, entry, text, budget, cut=number == 0)

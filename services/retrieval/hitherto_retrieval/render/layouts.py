@@ -93,6 +93,7 @@ class Shape:
         answer: What precedes a memory that answers a question.
         headings: Above the profile, memories, answers, further answers, conversations, entities.
         numbered: Whether general memories are numbered.
+        grouped: Whether a document that answers a question has the three lines of document 003.
     """
 
     profile: Callable[[Sequence[ProfileLine], Lines], list[Entry]]
@@ -100,13 +101,16 @@ class Shape:
     answer: Callable[[Memory], str]
     headings: tuple[str, str, str, str, str, str]
     numbered: bool = False
+    grouped: bool = False
 
     def sections(self, context: PromptContext, lines: Lines) -> SectionsOfBlock:
         """The sections of a context."""
         about, remembered, related, further, recent, entities = self.headings
         known = asked_material(context, lines) if context.asked else material(context, lines)
         if context.asked:
-            items = answers(context, known.items, lines, related, further, self.answer)
+            items = answers(
+                context, known.items, lines, related, further, self.answer, grouped=self.grouped
+            )
             known = without(known, items)
         else:
             items = Section.of(item_entries(known.items, lines), related)
@@ -130,11 +134,15 @@ def answers(
     heading: str,
     further: str,
     tag: Callable[[Memory], str],
+    *,
+    grouped: bool = False,
 ) -> Section:
     """The section of what answers the question, or a line that says that nothing does."""
     if not items:
         return Section([Entry("- ", NOTHING)] if context.nothing else [], heading)
-    return AnsweringLines(items, lines, heading, further=further, tag=tag, context=context)
+    return AnsweringLines(
+        items, lines, heading, further=further, tag=tag, grouped=grouped, context=context
+    )
 
 
 def without(known: Material, answers: Section) -> Material:
@@ -219,6 +227,7 @@ _RELEVANT_CONTEXT = Shape(
         "## Recent Conversations:",
         "## Known Entities:",
     ),
+    grouped=True,
 )
 
 
@@ -243,7 +252,7 @@ def markdown(context: PromptContext, lines: Lines) -> PromptLayout:
 def relevant_context(context: PromptContext, lines: Lines) -> PromptLayout:
     """`## Relevant Context:` with 5 items and `## Known Entities:` with 10, of document 003.
 
-    With a question, the items are what answers it, as in the other templates.
+    With a question, the items are what answers it, as many as in the other templates.
     """
     if context.asked:
         return _planned(context, _RELEVANT_CONTEXT.sections(context, lines), gap=True)

@@ -149,12 +149,17 @@ class Lines:
             for source in item.sources
         )
 
-    def found(self, item: RelevantItem, tag: Callable[[Memory], str]) -> Entry:
-        """The line of an answer to a question; of a message the words under its conversation."""
+    def found(
+        self, item: RelevantItem, tag: Callable[[Memory], str], *, grouped: bool = False
+    ) -> Entry:
+        """The line of an answer to a question; of a message the words under its conversation.
+
+        `grouped`: of a document a `group`.
+        """
         if item.memory is not None:
             return self.memory(item.memory, tag(item.memory), item.instead)
         if not item.role:
-            return self.item(item)
+            return self.group(item) if grouped and item.summary_of is None else self.item(item)
         text = _part(item, self.context.terms)
         # A role is our own word; a name is the caller's.
         speaker = f"{item.role}: " if item.title == item.role else ""
