@@ -183,6 +183,11 @@ async def test_nobody_and_the_switched_off_get_an_empty_answer(
 ) -> None:
     unknown = await context(services, user="nobody", query="Porto")
     assert (unknown.profile.version, unknown.prompt_block, unknown.reason) == (0, "", "")
+    assert unknown.nothing_relevant
+    assert not (await context(services, user="nobody")).nothing_relevant
+    assert not (
+        await context(services, user="nobody", query="Porto", max_relevant=0)
+    ).nothing_relevant
     sections = (unknown.memories, unknown.relevant, unknown.conversations, unknown.entities)
     assert not any(sections)
     found = await search(services, "Porto", user="nobody")
@@ -191,6 +196,7 @@ async def test_nobody_and_the_switched_off_get_an_empty_answer(
         await connection.execute("UPDATE users SET memory_enabled = false WHERE user_id = 'ana'")
     off = await context(services, query="Porto")
     assert (off.reason, off.prompt_block, len(off.memories)) == ("MEMORY_DISABLED", "", 0)
+    assert not off.nothing_relevant
     assert (await search(services, "Porto")).reason == "MEMORY_DISABLED"
     listed = await ask(services, "ListMemories")
     assert (listed.reason, listed.total_size) == ("MEMORY_DISABLED", 0)

@@ -123,6 +123,11 @@ class ContextBuilder:
             return confirming.answer
         return self._user.answer if self._searching is None else self._searching.user
 
+    @property
+    def asked(self) -> bool:
+        """Whether there is a question for which something may be relevant."""
+        return self._searching is not None and self._wanted.question.limit > 0
+
     def nothing_to_read(self) -> None:
         """Note that the user turned out to have no memories, or memory switched off."""
         if self._searching is not None:
@@ -170,8 +175,7 @@ class ContextBuilder:
                     return replace(known, memories=top, block=block)
         conversations = self._in_order(conversations, found.conversations)
         found, conversations = self._shown(found, conversations)
-        nothing = self._searching is not None and wanted.question.limit > 0
-        nothing = nothing and not (found.hits or found.further or previous)
+        nothing = self.asked and not (found.hits or found.further or previous)
         nearest = [hit.item for hit in found.nearest if isinstance(hit.item, Memory)]
         named = {entity.entity_id for entity in found.entities}
         told = _others_than_the_user(entities, profile)

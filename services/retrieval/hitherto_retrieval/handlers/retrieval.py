@@ -150,7 +150,8 @@ class RetrievalHandlers(
         if reading.empty:
             building.nothing_to_read()
             self._search.snapshots.drop(opened.scope)
-            return pb.GetContextResponse(reason=reading.reason)
+            nothing = building.asked and not reading.disabled
+            return pb.GetContextResponse(reason=reading.reason, nothing_relevant=nothing)
         found = await building.finish(reading.database, legs)
         if _counts_access(request):
             self._accesses.returned(reading.scope, _memories_in(found))
