@@ -54,6 +54,10 @@ async def test_style_topics_and_time_are_learnt_from_what_the_user_writes(
         "topics.email": (True, 0.6),
         "usage.active_time": ("morning", 0.6),
     }
+    # Plurals too, but no parts of other words.
+    await learn(services, talk("Any tickets for Docker meetings?", user="kim", at=MORNING))
+    topics = {key for key in await preferences_of(services, "kim") if key.startswith("topics")}
+    assert topics == {"topics.calendar", "topics.tasks"}
     # Brief twice (0.6), then detailed (0.5): a sign against makes less sure.
     long = "I would like to tell you at length what happened to me today at work. " * 5
     await learn(services, talk("Hi there", "Thanks", long, user="bo", at=MORNING))
