@@ -196,7 +196,8 @@ CARRIERS: Mapping[str, tuple[str, ...]] = {
     "password": (
         "my password is {}", "Password: {}", "the password for the wifi is {}", "mật khẩu: {}",
         "mon mot de passe est {}", "mi contraseña es {}", "Das Passwort ist {}", "пароль: {}",
-        "密码是{}", "パスワードは{}", 'passwd = "{}"', "DB_PASSWORD={}", '{{"password": "{}"}}',
+        "密码是{}", "パスワードは{}", "كلمة المرور: {}", "รหัสผ่านคือ {}",
+        'passwd = "{}"', "DB_PASSWORD={}", '{{"password": "{}"}}',
     ),
     "key": (
         "api_key = '{}'", '"client_secret": "{}"', "X-Api-Key: {}", "access_token={}&x=1",

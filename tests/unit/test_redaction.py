@@ -34,11 +34,15 @@ def test_h7_nothing_harmless_is_damaged() -> None:
 
 
 def test_h7_what_stands_around_a_secret_stays() -> None:
-    word = "hun" + "ter22"
-    for before, after in (
-        ("My password is ", ", tell nobody."),
-        ("İstanbul İİ PASSWORD: ", "."),
-        ("postgres://bob:", "@db/x"),
+    short = "hun" + "ter22"
+    for before, word, after in (
+        ("My password is ", short, ", tell nobody."),
+        ("My password is ", f"{short}&4;x&y", "."),
+        ("كلمة المرور: ", short, "."),
+        ("/?password=", short, "&x=1"),
+        ("Server=db;Password=", f"{short};4", ";User Id=sa"),
+        ("İstanbul İİ PASSWORD: ", short, "."),
+        ("postgres://bob:", short, "@db/x"),
     ):
         redacted = redact_text(f"{before}{word}{after}")
         assert redacted.text.startswith(f"{before}[redacted: password")

@@ -110,13 +110,14 @@ _WEB64 = r"[A-Za-z0-9_-]"
 _ALNUM = r"[A-Za-z0-9]"
 _HEX = r"[0-9a-fA-F]"
 _NAMED = r"""["'`]?[ \t]{0,3}(?:=>|:=|=|:)[ \t]{0,3}["'`]?"""
-_IS = r"=>|:=|[=:：]|\b(?:is|ist|est|es|là|é)\b:?|是|は"
+_IS = r"=>|:=|[=:：]|\b(?:is|ist|est|es|là|é|هي|adalah)\b:?|是|は|คือ"
 _FOR = r" (?:for|of|to|für|pour|de|del|da|do|voor|cho) [^\n:=]{1,40}?"
 _SAID = rf"""["'`*]{{0,2}}(?:{_FOR})?[ \t]{{0,3}}(?:{_IS})[ \t]{{0,3}}["'`*]{{0,2}}"""
 _PASSWORD_WORDS = (
     *("password", "passwd", "passphrase", "pwd", "passwort", "kennwort", "mot de passe"),
     *("contraseña", "contrasena", "senha", "wachtwoord", "hasło", "mật khẩu", "пароль"),
-    *("密码", "密碼", "パスワード", "비밀번호"),
+    *("密码", "密碼", "パスワード", "비밀번호", "كلمة المرور", "كلمة السر", "รหัสผ่าน", "kata sandi"),
+    *("şifre", "סיסמה", "पासवर्ड"),
 )
 _KEY_WORDS = (
     *("api_key", "apikey", "api-key", "api key", "access_token", "access-token", "auth_token"),
@@ -295,7 +296,9 @@ SHAPES: tuple[SecretShape, ...] = (
         _PASSWORD_WORDS,
         re.compile(
             rf"(?<![a-z])(?:{'|'.join(_PASSWORD_WORDS)}){_SAID}"
-            r"""(?P<secret>[^\s"'`<>(){}\[\],;&，。、]{6,256}+)(?![(\[{])"""
+            # The name of another value ends it: `?password=…&x=1`, `Password=…;User Id=sa`.
+            r"""(?P<secret>(?:[^\s"'`<>(){}\[\],;&，。、]|[;&](?=\w)(?!\w[\w ]{0,30}=)){6,256}+)"""
+            r"""(?![(\[{])"""
         ),
         named=True,
         holds=is_password,
