@@ -168,6 +168,30 @@ async def test_a_template_stands_in_one_fence_with_its_plant_defused(
     assert len(fences) == len(headings)  # a new id every time
 
 
+async def test_i7_document_001_what_answers_is_the_numbered_past_of_the_prompt(
+    services: Services,
+) -> None:
+    """D2: with a question, relevant interactions are those that are relevant to it."""
+    preference = memory_pb2.MEMORY_TYPE_PREFERENCE
+    for part in ("writing", "speech"):
+        await save(services, f"Dislikes buzzwords in {part}", type=preference)
+    await save(services, "Has a dog named Max", importance=0.9)
+    template = search_pb2.PROMPT_TEMPLATE_MARKDOWN
+    asked: dict[str, Any] = {"template": template, "line_dates": False}
+    told = await context(services, query="Does he dislike buzzwords in writing or speech?", **asked)
+    lines = told.prompt_block.splitlines()
+    at = lines.index("## Relevant Past Interactions:")
+    assert sorted(line[3:] for line in lines[at + 1 : at + 3]) == [
+        "[preference] Dislikes buzzwords in speech",
+        "[preference] Dislikes buzzwords in writing",
+    ]
+    assert [line[:3] for line in lines[at + 1 : at + 3]] == ["1. ", "2. "]
+    assert lines[lines.index("## Things to Remember:") + 1] == "- [fact] Has a dog named Max"
+    unasked = (await context(services, **asked)).prompt_block.splitlines()
+    assert unasked[unasked.index("## Relevant Past Interactions:") + 1].startswith("1. [fact] Has")
+    assert "## Things to Remember:" not in unasked
+
+
 async def test_a_custom_template_must_be_usable(services: Services, ana: None) -> None:
     with_custom = search_pb2.PROMPT_TEMPLATE_CUSTOM
     for text in ("", "no placeholder", "{{memories}} {{__class__}}"):

@@ -14,6 +14,7 @@ goes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from itertools import count
 from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
@@ -91,9 +92,10 @@ class AnsweringLines(Section):
         further: str,
         tag: Callable[[Memory], str],
         grouped: bool,
+        numbered: bool,
         context: PromptContext,
     ) -> None:
-        super().__init__([], heading)
+        super().__init__([], heading, numbered=numbered)
         self.further = further
         self._lines = lines
         self._tag = tag
@@ -291,6 +293,7 @@ class AnsweringLines(Section):
         """What is printed of it."""
         printed: list[str] = []
         named: set[str | None] = set()
+        number = count(1)
         for part in (0, 1):
             groups: dict[DayOfConversation | None, list[str]] = {None: []}
             for place in sorted(self.kept, key=self._order):
@@ -302,7 +305,10 @@ class AnsweringLines(Section):
                 if group is not None:
                     printed.append(self._line_above(group, named))
                     named.add(group.conversation)
-                printed += texts
+                if group is None and self.numbered:
+                    printed += [f"{next(number)}. {text.removeprefix('- ')}" for text in texts]
+                else:
+                    printed += texts
         return printed
 
     def _line_above(self, group: DayOfConversation, named: Set[str | None]) -> str:

@@ -90,9 +90,9 @@ class Shape:
     Attributes:
         profile: The lines of the profile.
         memory: What precedes a memory among general ones.
-        answer: What precedes a memory that answers a question.
+        answer: What precedes a memory if there is a question.
         headings: Above the profile, memories, answers, further answers, conversations, entities.
-        numbered: Whether general memories are numbered.
+        numbered: Whether memories are numbered; with a question, what answers it.
         grouped: Whether a document that answers a question has the three lines of document 003.
     """
 
@@ -109,17 +109,27 @@ class Shape:
         known = asked_material(context, lines) if context.asked else material(context, lines)
         if context.asked:
             items = answers(
-                context, known.items, lines, related, further, self.answer, grouped=self.grouped
+                context,
+                known.items,
+                lines,
+                related,
+                further,
+                self.answer,
+                grouped=self.grouped,
+                numbered=self.numbered,
             )
             known = without(known, items)
         else:
             items = Section.of(item_entries(known.items, lines), related)
-        memories = [lines.memory(one, self.memory(one)) for one in known.memories]
+        tag, numbered = self.memory, self.numbered
+        if context.asked:
+            tag, numbered = self.answer, False
+        memories = [lines.memory(one, tag(one)) for one in known.memories]
         # After the answers, they do not continue the profile.
         after = _APART if context.asked and remembered == about else remembered
         return SectionsOfBlock(
             Section(self.profile(known.lines, lines), about),
-            Section.of(memories, after, numbered=self.numbered),
+            Section.of(memories, after, numbered=numbered),
             items,
             Section.of(conversation_entries(known, lines), recent),
             Section(entity_entries(known.entities), entities),
@@ -136,12 +146,20 @@ def answers(
     tag: Callable[[Memory], str],
     *,
     grouped: bool = False,
+    numbered: bool = False,
 ) -> Section:
     """The section of what answers the question, or a line that says that nothing does."""
     if not items:
         return Section([Entry("- ", NOTHING)] if context.nothing else [], heading)
     return AnsweringLines(
-        items, lines, heading, further=further, tag=tag, grouped=grouped, context=context
+        items,
+        lines,
+        heading,
+        further=further,
+        tag=tag,
+        grouped=grouped,
+        numbered=numbered,
+        context=context,
     )
 
 
@@ -215,6 +233,11 @@ _MARKDOWN = Shape(
     ),
     numbered=True,
 )
+_ABOUT, _PAST, _, _FURTHER, _RECENT, _ENTITIES = _MARKDOWN.headings
+_MARKDOWN_ASKED = replace(
+    _MARKDOWN,
+    headings=(_ABOUT, "## Things to Remember:", _PAST, _FURTHER, _RECENT, _ENTITIES),
+)
 _RELEVANT_CONTEXT = Shape(
     profile=profile_entries,
     memory=_tag_of_all,
@@ -243,9 +266,13 @@ def what_you_know(context: PromptContext, lines: Lines) -> PromptLayout:
 
 
 def markdown(context: PromptContext, lines: Lines) -> PromptLayout:
-    """`## About the User:` and numbered past interactions of document 001."""
+    """`## About the User:` and numbered past interactions of document 001.
+
+    With a question, these are what answers it.
+    """
+    shape = _MARKDOWN_ASKED if context.asked else _MARKDOWN
     instructions = Section([Entry(_INSTRUCTIONS, "")], INSTRUCTIONS_HEADING)
-    sections = _MARKDOWN.sections(context, lines)
+    sections = shape.sections(context, lines)
     return _planned(context, sections, instructions=instructions, gap=True)
 
 
