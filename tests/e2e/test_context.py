@@ -192,6 +192,20 @@ async def test_i7_document_001_what_answers_is_the_numbered_past_of_the_prompt(
     assert "## Things to Remember:" not in unasked
 
 
+async def test_i7_document_002_its_heading_stands_above_all_that_is_known(
+    services: Services,
+) -> None:
+    """D2: with a question too, and without a profile."""
+    await save(services, "Likes jazz", type=memory_pb2.MEMORY_TYPE_PREFERENCE)
+    template = search_pb2.PROMPT_TEMPLATE_WHAT_YOU_KNOW
+    for query in ("Does he like jazz?", ""):
+        told = await context(services, query=query, template=template, line_dates=False)
+        assert told.prompt_block.splitlines()[1:-1] == [
+            "--- WHAT YOU KNOW ABOUT THIS USER ---",
+            "- [PREFERENCE] Likes jazz",
+        ]
+
+
 async def test_a_custom_template_must_be_usable(services: Services, ana: None) -> None:
     with_custom = search_pb2.PROMPT_TEMPLATE_CUSTOM
     for text in ("", "no placeholder", "{{memories}} {{__class__}}"):

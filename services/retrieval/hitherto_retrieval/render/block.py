@@ -172,7 +172,8 @@ def _body(layout: PromptLayout) -> str:
         if not section.kept:
             continue
         if section.heading not in ("", heading):
-            lines += ["", section.heading] if layout.gap and lines else [section.heading]
+            shown = section.heading if lines else layout.title or section.heading
+            lines += ["", shown] if layout.gap and lines else [shown]
         lines += section.lines
         heading = section.heading
     if layout.closing:

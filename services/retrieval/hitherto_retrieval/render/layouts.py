@@ -60,7 +60,8 @@ NOTHING = "Nothing was found that answers the current message."
 class PromptLayout:
     """A template filled with entries: the lines around them, sections in print order, order of use.
 
-    `gap` is true if a blank line precedes each heading but the first.
+    `gap` is true if a blank line precedes each heading but the first. `title` replaces the heading
+    of the first section that is printed.
     """
 
     sections: Sequence[Section]
@@ -69,6 +70,7 @@ class PromptLayout:
     closing: str = ""
     gap: bool = False
     instructions: Section | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,8 @@ def about_the_user(context: PromptContext, lines: Lines) -> PromptLayout:
 
 def what_you_know(context: PromptContext, lines: Lines) -> PromptLayout:
     """`--- WHAT YOU KNOW ABOUT THIS USER ---` with `- [TYPE] …` lines, of document 002."""
-    return _planned(context, _WHAT_YOU_KNOW.sections(context, lines), gap=True)
+    layout = _planned(context, _WHAT_YOU_KNOW.sections(context, lines), gap=True)
+    return replace(layout, title=_WHAT_YOU_KNOW.headings[0]) if context.asked else layout
 
 
 def markdown(context: PromptContext, lines: Lines) -> PromptLayout:
