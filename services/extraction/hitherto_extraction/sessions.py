@@ -25,7 +25,7 @@ from hitherto_extraction.storage.sessions import Proposal
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import Conflict, NotFound, WrongState
 from hitherto_shared.models import PendingAction
-from hitherto_shared.text.graphemes import is_border
+from hitherto_shared.text.graphemes import beginning
 
 LAST_RESPONSE_CHARACTERS = 500
 ENTITIES_MENTIONED = 5
@@ -95,18 +95,6 @@ def bounded(context: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(entities, list):
         found["entities_mentioned"] = entities[:ENTITIES_MENTIONED]
     return found
-
-
-def beginning(text: str, characters: int) -> str:
-    """The beginning of a text, cut between graphemes.
-
-    A letter stays with its marks, an emoji with what it is joined to, a flag whole.
-    """
-    end = characters
-    while not is_border(text, end):
-        end -= 1
-    # A text of combining marks alone has no place to cut it.
-    return text[: end or characters]
 
 
 async def admit(user: UserRows, *, memory_enabled: bool) -> None:

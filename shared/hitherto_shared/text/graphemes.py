@@ -33,6 +33,18 @@ def is_border(text: str, at: int, since: int = 0) -> bool:
     return True
 
 
+def beginning(text: str, characters: int) -> str:
+    """The beginning of a text, cut between graphemes.
+
+    A letter stays with its marks, an emoji with what it is joined to, a flag whole.
+    """
+    end = characters
+    while not is_border(text, end):
+        end -= 1
+    # A text of combining marks alone has no place to cut it.
+    return text[: end or characters]
+
+
 def _extends(sign: str) -> bool:
     return (
         unicodedata.category(sign) in ("Mn", "Mc", "Me")

@@ -9,6 +9,8 @@ from hitherto_extraction.pipeline.summarise import FIELDS, merge_summary
 from hitherto_shared.models import Summary
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FAMILY = "👩\u200d👩\u200d👧\u200d👦"
+"""What readers see as one character: 7 of them."""
 HELD = Summary(
     conversation_id="c1",
     user_id="u1",
@@ -46,6 +48,8 @@ def test_the_bounds_hold() -> None:
     assert (len(merged.title), len(merged.summary), len(merged.key_topics)) == (255, 8_000, 20)
     assert len(merged.followup_suggestions) == 10
     assert {len(item) for item in merged.key_topics + merged.followup_suggestions} == {100}
+    drawn = merge_summary(None, {"followup_suggestions": [FAMILY * 20]}, first_user_words="")
+    assert drawn.followup_suggestions == (FAMILY * 14 + "…",)
 
 
 def test_a_title_is_made_of_the_first_words_of_the_user() -> None:
@@ -56,6 +60,7 @@ def test_a_title_is_made_of_the_first_words_of_the_user() -> None:
             "one two three four five six seven eight nine ten…",
         ),
         ("字" * 200, "字" * 80 + "…"),
+        (FAMILY * 50, FAMILY * 11 + "…"),
         ("", "Conversation"),
         (" \n ", "Conversation"),
         ("a\x00b \ud800", "a b"),

@@ -14,6 +14,7 @@ from typing import Any
 
 from hitherto_extraction.pipeline.free_json import text_of
 from hitherto_shared.models import ENTITY_TYPES
+from hitherto_shared.text.graphemes import beginning
 from hitherto_shared.text.normalise import has_visible, tag_key
 
 MAX_CONTENT_BYTES = 8 * 1024
@@ -150,7 +151,7 @@ def shortened(content: str, detail: str) -> tuple[str, str]:
     """The content within its limit, with the full text as detail unless there is one."""
     if len(content) <= MAX_EVENT_CHARACTERS:
         return content, detail
-    return content[: MAX_EVENT_CHARACTERS - 1].rstrip() + "…", detail or content
+    return beginning(content, MAX_EVENT_CHARACTERS - 1).rstrip() + "…", detail or content
 
 
 def content_of(value: Any) -> str | None:

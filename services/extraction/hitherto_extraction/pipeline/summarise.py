@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from hitherto_shared.models import NEUTRAL_TITLE, OUTCOMES, Summary
+from hitherto_shared.text.graphemes import beginning
 from hitherto_shared.text.instructions import overrides_instructions
 from hitherto_shared.text.normalise import nfc, unusable_characters
 
@@ -85,7 +86,7 @@ def _text(value: Any, limit: int) -> str:
     text = nfc(value).strip()
     if overrides_instructions(text):
         return ""
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+    return text if len(text) <= limit else beginning(text, limit - 1).rstrip() + "…"
 
 
 def _line(value: Any, limit: int) -> str:
@@ -96,7 +97,7 @@ def _first_words(text: str) -> str:
     usable = text.replace("\x00", " ").encode("utf-8", "ignore").decode()
     words = usable.split()
     line = " ".join(words[:_FIRST_WORDS])
-    cut = line[:_FIRST_CHARACTERS].rstrip()
+    cut = beginning(line, _FIRST_CHARACTERS).rstrip()
     return cut if len(cut) == len(" ".join(words)) else cut + "…"
 
 

@@ -17,6 +17,7 @@ from hitherto_extraction.provider.offline.language import (
     technologies,
 )
 from hitherto_shared.dates.clauses import RelativeDate, resolve_dates
+from hitherto_shared.text.graphemes import beginning
 from hitherto_shared.text.normalise import fold, normalized
 
 _EVENTS, _EVENT_LENGTH, _VALUE_LENGTH = ("question", "problem", "learning"), 200, 400
@@ -244,5 +245,5 @@ def cut(text: str, length: int) -> str:
     text = " ".join(text.split())
     if len(text) <= length:
         return text
-    head = text[: length - 1]
+    head = beginning(text, length - 1)
     return (head[: head.rindex(" ")] if " " in head[length // 2 :] else head).rstrip(" ,;:.") + "…"
