@@ -122,6 +122,31 @@ async def test_of_a_profile_that_does_not_fit_the_lines_that_the_question_names_
         assert ("allergies: latex, peanuts" in block) == told
 
 
+async def test_of_a_profile_that_does_not_fit_what_shapes_any_answer_stays(
+    services: Services,
+) -> None:
+    """D2, document 000: summary, current projects and stated preferences, in every template."""
+    given = {
+        "summary": "A nurse.",
+        "current_projects": ["the night shift"],
+        "preferences": {"tone": "direct", "units": "metric"},
+        "facts": {
+            "personal": {"name": "Ana", "location": "Porto", "company": "Hospital de Santa Maria"},
+            "preferences": {"topics": [f"subject number {n}" for n in range(10)]},
+            "technical_context": {"frameworks": [f"framework number {n}" for n in range(10)]},
+            "family": {f"cousin_{n}": f"name {n}" for n in range(12)},
+        },
+    }
+    await ask(services, "UpdateProfile", profile=given, update_mask={"paths": list(given)})
+    await save(services, "The ferry to Gaia leaves at noon")
+    for template in (1, 2, 3, 4):
+        told = await context(services, query="When does the ferry leave?", template=template)
+        assert "The ferry to Gaia" in told.prompt_block
+        for words in ("A nurse.", "Ana", "the night shift", "tone: direct", "units: metric"):
+            assert words in told.prompt_block, (template, words)
+        assert "cousin 11" not in told.prompt_block
+
+
 async def test_what_comes_first_on_request(services: Services, ana: None) -> None:
     """The newest memories, and the conversation that goes on."""
     told = await context(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Protocol, Self
 from uuid import UUID
 
@@ -32,7 +31,10 @@ LEAST_LINE = 12
 # long.
 @dataclass(slots=True)
 class Entry:
-    """One line (or a small group of lines); only `value` may be shortened."""
+    """One line (or a small group of lines); only `value` may be shortened.
+
+    Of a section, entries with a lower `rank` are offered first, wherever they stand.
+    """
 
     prefix: str
     value: str
@@ -40,6 +42,7 @@ class Entry:
     memory_id: UUID | None = None
     conversation_id: str | None = None
     entity_id: UUID | None = None
+    rank: int = 0
     _counted: tuple[CountTokens, int] | None = field(default=None, init=False, compare=False)
 
     @property
@@ -110,7 +113,7 @@ class Step:
     @property
     def offered(self) -> list[tuple[int, Entry]]:
         """The entries and their positions."""
-        return list(islice(enumerate(self.section.entries), self.count))
+        return sorted(enumerate(self.section.entries), key=_rank)[: self.count]
 
 
 class FillsItself(Protocol):
@@ -249,6 +252,10 @@ class RemainingBudget:
             entry = replace(entry, value=shortened(entry.value, room))
             size = self._count(f"{number}{entry.text}\n")
         return entry, size
+
+
+def _rank(each: tuple[int, Entry]) -> int:
+    return each[1].rank
 
 
 def _says_nothing(entry: Entry) -> bool:

@@ -107,7 +107,8 @@ class Lines:
     def about_user(self, line: ProfileLine, label: str) -> Entry:
         """`label value`, and the day on which the value was said."""
         at = line.said_at if self.context.dated else None
-        return Entry(label, line.value, "" if at is None else f" ({self._iso(at)})")
+        day = "" if at is None else f" ({self._iso(at)})"
+        return Entry(label, line.value, day, rank=line.rank)
 
     def memory(self, memory: Memory, tag: str, instead: str = "") -> Entry:
         """`tag content`, with the requested provenance; `instead` holds if it has ended."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import Lines
 from hitherto_retrieval.render.profile_lines import (
+    ESSENTIAL,
     FACT,
     LEARNT,
     PREFERENCE,
@@ -104,7 +105,10 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     others: list[ProfileLine] = []
     for line in profile_lines(context.profile, context.preferences):
         words = [forms(word)[0] for word in _words_of(line)]
-        (others if asked.isdisjoint(words) else named).append(line)
+        if not asked.isdisjoint(words):
+            named.append(line)
+        else:
+            others.append(replace(line, rank=1 if line.label in ESSENTIAL else 2))
     inferred = [line for line in others if line.inferred]
     profile = [*named, *(line for line in others if not line.inferred)]
     standing = {

@@ -18,6 +18,8 @@ PREFERENCE = "Preference"
 LEARNT = "Preference (learnt)"
 FACT = "Fact"
 _TOPICS = "Interested Topics"
+ESSENTIAL = frozenset({"Summary", "Name", "Current Projects", PREFERENCE})
+"""Labels of what shapes any answer: who it is for, what for, and in which way (document 000)."""
 
 _MAX_DEPTH = 16
 _LINES = "lines"
@@ -52,6 +54,7 @@ class ProfileLine:
         said_at: When it was last said.
         memory_ids: The memories that it rests on.
         inferred: Whether it rests on behaviour alone.
+        rank: Where there is no room for all, lines with a lower one are kept.
     """
 
     label: str
@@ -59,6 +62,7 @@ class ProfileLine:
     said_at: datetime | None = None
     memory_ids: frozenset[str] = frozenset()
     inferred: bool = False
+    rank: int = 0
 
 
 def profile_lines(profile: Profile | None, learnt: Sequence[Preference] = ()) -> list[ProfileLine]:
