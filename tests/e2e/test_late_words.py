@@ -15,6 +15,7 @@ from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, ro
 from tests.e2e.methods import ask
 from tests.e2e.test_belief import profile_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change as change_of
 from tests.scripted_model.answers import memory, value
 
 
@@ -184,3 +185,29 @@ async def test_b6_what_is_said_again_after_it_has_expired_is_told(
         await learn(modelled, talk("an exam once more", conversation="c3", at=at))
         await ask(modelled, "RollbackSource", conversation_id="c3")
         assert [each.content for each in await memories(modelled)] == found
+
+
+async def test_row_38_what_is_dated_in_the_future_is_no_newer_than_its_arrival(
+    modelled: Services,
+) -> None:
+    """A clock that runs ahead, or a unit mistaken, leaves nothing that cannot be corrected."""
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        said = request.messages[-1]
+        place = said.content.split()[-1]
+        before = [change_of(known.local_id, said.content, by=0) for known in request.memories]
+        return ChatAnswer.of(
+            new_memories=[memory(f"Ana lives in {place}")],
+            contradicted_memories=before,
+            profile_changes=[value("facts.home", place, said.content)],
+        )
+
+    modelled.model.script = script
+    await learn(
+        modelled,
+        talk("I live in Oslo", conversation="ahead", at=datetime(2199, 1, 1, tzinfo=UTC)),
+        talk("I live in Kiel", conversation="c2"),
+    )
+    assert [each.content for each in await memories(modelled)] == ["Ana lives in Kiel"]
+    facts = json_format.MessageToDict((await profile_of(modelled)).facts)
+    assert facts == {"home": "Kiel"}

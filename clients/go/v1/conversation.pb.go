@@ -161,7 +161,7 @@ type Message struct {
 	// that counts the characters left out (`… [+1,234]`).
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	// created_at, when the message was sent. Unset: when the server received it. It determines which of two
-	// statements is newer, and what "yesterday" means.
+	// statements is newer, and what "yesterday" means; a time in the future counts as that of receipt.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// context_item_ids, the ids of the memories, messages, summaries or document chunks that the assistant used
 	// for this answer. Feedback on the answer applies to them. An id can be here or in `context_items`; the two

@@ -120,7 +120,7 @@ class Message(_message.Message):
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """created_at, when the message was sent. Unset: when the server received it. It determines which of two
-        statements is newer, and what "yesterday" means.
+        statements is newer, and what "yesterday" means; a time in the future counts as that of receipt.
         """
 
     @_builtins.property

@@ -113,8 +113,11 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """
 
+# What is dated in the future was said at most when it arrived: nothing could correct it before that
+# date.
 _READ_RANGE = """
-SELECT message_no, message_id, role, name, content, said_at, lexical_no IS NOT NULL, sealed
+SELECT message_no, message_id, role, name, content, least(said_at, accepted_at),
+       lexical_no IS NOT NULL, sealed
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
