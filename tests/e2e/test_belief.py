@@ -5,7 +5,7 @@ Contract "What the language model is asked"; faults.md rows 29, 34, 66, 67, 71, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -393,9 +393,19 @@ async def test_a_value_is_known_by_what_the_reply_changes(modelled: Services) ->
 # --- what we told, and what the model is shown ---------------------------------------------------
 
 
-@pytest.mark.parametrize(("role", "cut_off"), [("user", True), ("assistant", False)])
+@pytest.mark.parametrize(
+    ("role", "cut_off", "brackets"),
+    [
+        ("user", True, "<>"),
+        ("assistant", False, "<>"),
+        ("tool", False, (r"\u003c", r"\u003e")),
+        ("tool", False, (r"\u003C", r"\u003E")),
+        ("tool", True, ("&lt;", "&gt;")),
+    ],
+    ids=["user", "assistant", "JSON of Go", "JSON of .NET", "HTML"],
+)
 async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
-    role: str, cut_off: bool, modelled: Services
+    role: str, cut_off: bool, brackets: Sequence[str], modelled: Services
 ) -> None:
     """A backend may put it into a message: by then it may be stale, or forgotten."""
     await save(modelled, TEA)
@@ -417,6 +427,7 @@ async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
 
     modelled.model.script = script
     given = block[: block.index("<<<end")] if cut_off else f"{block}\nAFTER"
+    given = given.replace("<", brackets[0]).replace(">", brackets[1])
     fed = talk((role, f"BEFORE\n{given}"), "what about my tea?", conversation="c2")
     result = await learn(modelled, fed)
     assert {each.reason for each in result.refusals} == {"refused_quote"}

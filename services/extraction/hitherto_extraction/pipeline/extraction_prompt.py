@@ -144,7 +144,11 @@ def _as_said(message: StoredMessage) -> StoredMessage:
     return message if content == message.content else replace(message, content=content)
 
 
-_FENCE = re.compile(r"<<<(end )?hitherto:memory ([0-9A-Za-z]{8,64})(?:: [^<>\n]{0,200})?>>>")
+# Many writers of JSON, such as Go's, and of HTML escape the brackets of a reply that is passed on.
+_FENCE = re.compile(
+    r"(?:<|\\u003[Cc]|&lt;){3}(end )?hitherto:memory ([0-9A-Za-z]{8,64})"
+    r"(?:: [^<>\n]{0,200}?)?(?:>|\\u003[Ee]|&gt;){3}"
+)
 
 
 def without_blocks(text: str) -> str:
