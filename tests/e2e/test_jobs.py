@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message
 
 from hitherto.v1 import conversation_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
@@ -16,7 +19,8 @@ from hitherto_shared.identifiers import uuid7
 from tests.e2e import learning
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import rows
-from tests.e2e.methods import ask, insist
+from tests.e2e.methods import METHODS, OFFERED, ask, call, insist
+from tests.e2e.requests import places, valid
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, Hang, ScriptedModel, canary_script
 from tests.waiting import eventually
@@ -168,6 +172,86 @@ async def test_one_key_a_hundred_times_at_once_makes_one_job(services: Services)
     assert (code, reason) == (grpc.StatusCode.ALREADY_EXISTS, "IDEMPOTENCY_KEY_REUSED")
 
 
+def acted(reply: Message) -> str:
+    """What a reply says was done, without what a repeat is not told and how far its job is."""
+    kept = json_format.MessageToDict(reply)
+    for name in ("consistencyToken", "secret"):
+        kept.pop(name, None)
+    for job in [*kept.get("jobs", []), *([kept["job"]] if "job" in kept else [])]:
+        for name in job.keys() - {"id", "kind", "userId"}:
+            del job[name]
+    return json.dumps(kept, sort_keys=True)
+
+
+async def test_row_36_a_key_used_by_many_at_once_is_one_act_of_any_call(services: Services) -> None:
+    """Who heard no answer asks again, maybe while the first request is still at work."""
+
+    async def answer(rpc: str, key: str, **fields: Any) -> Any:
+        method = METHODS[rpc]
+        request = valid(method)
+        request.MergeFrom(method.request(idempotency_key=key, **fields))
+        (reply,) = await insist(lambda: call(services, method, request))
+        return reply
+
+    saved = (await answer("MemoryService/SaveMemory", "")).memory.id
+    action = await answer("SessionService/AddPendingAction", "")
+    pending = action.pending_action.id
+    read = await answer("ExtractionService/IngestDocuments", "")
+    hook = await answer("MaintenanceService/CreateWebhook", "")
+    spoken = [message("Is it good for me?", "m0"), message("It is.", "m1", role=ASSISTANT)]
+    await answer("ExtractionService/AppendMessages", "", messages=spoken)
+    acts: dict[str, dict[str, Any]] = {
+        "MemoryService/SaveMemory": {"tags": ["tea"]},
+        "MemoryService/UpdateMemory": {"memory_id": saved, "memory": {"content": "Likes coffee."}},
+        "MemoryService/ForgetMemory": {"memory_id": saved},
+        "MemoryService/RestoreMemory": {"memory_id": saved},
+        "MemoryService/UpdateProfile": {},
+        "MemoryService/RecordFeedback": {},
+        "SessionService/UpdateSession": {},
+        "SessionService/AddPendingAction": {},
+        "SessionService/ResolvePendingAction": {"pending_action_id": pending},
+        "ExtractionService/SubmitTranscripts": {},
+        "ExtractionService/AppendMessages": {},
+        "ExtractionService/EndConversation": {},
+        "ExtractionService/IngestDocuments": {},
+        "ExtractionService/DeleteDocument": {"document_id": read.document_ids[0]},
+        "MaintenanceService/Consolidate": {},
+        "MaintenanceService/RunDecay": {},
+        "MaintenanceService/RunRetention": {},
+        "MaintenanceService/RollbackSource": {},
+        "MaintenanceService/CreateWebhook": {},
+        "MaintenanceService/DeleteWebhook": {"webhook_id": hook.webhook.id},
+        "PrivacyService/UpdateUserSettings": {},
+        "PrivacyService/DeleteConversation": {},
+        "PrivacyService/ClearMemories": {},
+        "PrivacyService/EraseUser": {},
+        "PrivacyService/ReinstateUser": {},
+    }
+    assert acts.keys() | OTHERWISE == {
+        method.name
+        for method in OFFERED
+        if list(places(method, lambda field: field.name == "idempotency_key"))
+    }
+    for rpc, fields in acts.items():
+        replies = await asyncio.gather(*(answer(rpc, rpc, **fields) for _ in range(6)))
+        assert len({acted(reply) for reply in replies}) == 1, (rpc, replies)
+
+
+OTHERWISE = {
+    # Each item of a stream has a key of its own, and an import is continued under its key.
+    "MemoryService/StreamMemories",
+    "ExtractionService/StreamTranscripts",
+    "PrivacyService/ImportUser",
+    # Of what a test must first let happen: their own tests repeat them.
+    "MemoryService/ReviewMemory",
+    "ExtractionService/RetryJob",
+    "ExtractionService/CancelJob",
+    "MaintenanceService/UndoConsolidation",
+    "MaintenanceService/RetryWebhookDelivery",
+    "MaintenanceService/Reembed",
+}
+
+
 async def test_a_watch_shows_the_way_and_ends_with_the_job(modelled: Services) -> None:
     """B5: states in order, the last one final with result and token; an ended job at once."""
     modelled.model.delay = 0.2
@@ -284,11 +368,11 @@ async def test_only_what_fits_the_state_can_be_done(services: Services) -> None:
     await watch(services, job.id)
     extraction = services.extraction
     conflict = (grpc.StatusCode.FAILED_PRECONDITION, "JOB_STATE_CONFLICT")
-    for call in (
+    for late in (
         extraction.RetryJob(pb.RetryJobRequest(job_id=job.id)),
         extraction.CancelJob(pb.CancelJobRequest(job_id=job.id)),
     ):
-        assert (await refusal(call))[:2] == conflict
+        assert (await refusal(late))[:2] == conflict
     nobody = str(uuid7())
     unknown: list[Awaitable[Any]] = [
         extraction.RetryJob(pb.RetryJobRequest(job_id=nobody)),
