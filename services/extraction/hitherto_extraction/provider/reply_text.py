@@ -163,7 +163,7 @@ def _with_all_values(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if held is value or held == value:
             continue
         if not (isinstance(held, list) and isinstance(value, list)):
-            raise UnusableAnswer(f"the reply has the key {name[:40]!r} more than once")
+            raise UnusableAnswer("the reply has a key more than once")
         held.extend(value)
     return found
 
