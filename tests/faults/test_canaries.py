@@ -286,6 +286,7 @@ async def meet_a_model_at_its_worst(caller: Caller, model: ScriptedModel) -> Non
         json.dumps({"updated_memories": [{"id": WORD, "content": TEXT}], "profile": {WORD: WORD}}),
         json.dumps({"new_memories": [{"type": "fact", "content": TEXT, "valid_from": WORD}]}),
         f"{WORD} " * 2_000,
+        f'{{"{WORD}": 1, "{WORD}": 2}}',
     ]
     faults: list[list[Any]] = [
         *([ChatAnswer(body)] * 4 for body in bodies),
