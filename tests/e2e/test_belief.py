@@ -85,6 +85,41 @@ async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
         assert list(beside.may_replace) == [held[TEA].id]
 
 
+async def test_row_67_what_the_user_brings_up_to_date_is_what_the_user_said(
+    modelled: Services,
+) -> None:
+    black, late = "Ana drinks black tea at four.", "Ana drinks green tea at five."
+    modelled.model.script = replies(
+        {
+            words: altering("updated_memories", "tea", words, *sources, content=content)
+            for words, content, *sources in (
+                ("at four now", GREEN),
+                ("black tea it is", black),
+                ("make it five", late),
+            )
+        }
+        | {"I have tea": [memory(TEA, ["m2", "m1"])]}
+    )
+    user_said, assistant_said = memory_pb2.ORIGIN_USER, memory_pb2.ORIGIN_ASSISTANT
+    for day, (line, content, origin) in enumerate(
+        (
+            (("assistant", "Do you drink tea?"), TEA, assistant_said),
+            ("Green tea, at four now", GREEN, user_said),
+            (("assistant", "So black tea it is"), GREEN, user_said),
+            ("Sorry, make it five", late, user_said),
+        )
+    ):
+        lines = ("I have tea", line) if content == TEA else (line,)
+        said = talk(*lines, conversation=f"c{day}", at=MARCH + timedelta(days=day))
+        await learn(modelled, said)
+        held = next(m for m in await memories(modelled) if m.content == content)
+        assert held.origin == origin, line
+    for taken, content, origin in (("c3", GREEN, user_said), ("c1", TEA, assistant_said)):
+        await roll_back(modelled, conversation_id=taken)
+        (held,) = await memories(modelled)
+        assert (held.content, held.origin) == (content, origin), taken
+
+
 # --- what is equal, forgotten, and passes --------------------------------------------------------
 
 

@@ -118,6 +118,9 @@ def _check(draft: Draft, update: UpdatedItem) -> Change | None:
         detail=detail,
         importance=_importance(draft, known, update.importance),
         confidence=update.confidence or known.confidence,
+        origin=(
+            trust.origin_in_new_words(known.origin, evidence.origin) if reworded else known.origin
+        ),
         tags=_tags(known.tags, update.tags),
         said_at=evidence.said_at,
         expires_at=expiry_after(
