@@ -3,13 +3,14 @@
 The rules are those of learning (docs/extraction.md); what somebody has undone is not done again.
 Nothing is joined whose numbers the kept words lack, that is sealed while the other is not, or that
 holds for longer than the kept memory.
-Above the limits of the job and the day, only endings are carried out, as many as there is room for,
-of which each has a new statement of its own; the next jobs go on with the others. Doubts have the
-limit of a job for themselves; above it none is cast.
+Above the limits of the job and the day, only endings are carried out: of as many statements as
+there is room for, with all that each of them ends; the next jobs go on with the others. Doubts have
+the limit of a job for themselves; above it none is cast.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -167,28 +168,30 @@ class _Settling:
         return (known.memory_id, other.memory_id, action) in self._rows.settled
 
     def _within_limits(self) -> None:
-        """Above the limit, carry out as many as it allows of what was said one for one, or nothing.
+        """Above the limit, carry out as many statements as it allows, each with all that it ends.
 
-        A model that reads the conversation and one that reads the memories both say so, each memory
-        has a statement of its own that replaces it, and each of these stands for itself: a person
-        tells of many changes at once. The next job goes on with what both say of the others.
+        A model that reads the conversation and one that reads the memories both say so, and each
+        statement stands for itself: a person tells of many changes at once. Those that end least
+        come first. The next job goes on with what both say of the others.
         """
         made, room = self._made, self._rows.room
         why = room.refuses(len(made.endings) + len(made.joins)) if room is not None else None
         if why is None or room is None:
             return
-        links = self._rows.links
-        sure = [old for old, new in made.endings.items() if list(links[new].may_replace) == [old]]
-        most = next((n for n in range(len(sure), 0, -1) if room.refuses(n) is None), 0)
-        said = [old for old, new in made.endings.items() if old in links[new].may_replace]
-        left = [old for old in said if old not in sure[:most]]
-        goes_on = most or room.job.closed
-        if goes_on:
-            made.left = list(dict.fromkeys(made.endings[old] for old in left))
-        for memory_id in (*made.endings, *made.joins):
-            if not goes_on or memory_id not in said:
+        said = defaultdict[UUID, list[UUID]](list)
+        for old, new in made.endings.items():
+            if old in self._rows.links[new].may_replace:
+                said[new].append(old)
+        kept: dict[UUID, UUID] = {}
+        for new in sorted(said, key=lambda each: len(said[each])):
+            if room.refuses(len(kept) + len(said[new])) is None:
+                kept |= dict.fromkeys(said[new], new)
+        left = [new for new in said if new not in kept.values()]
+        goes_on = kept or room.job.closed
+        for memory_id, by in (*made.endings.items(), *made.joins.items()):
+            if memory_id not in kept and not (goes_on and memory_id in said.get(by, ())):
                 self._refuse("replaced, same", why, self._rows.known[memory_id])
-        made.endings = {old: made.endings[old] for old in sure[:most]}
+        made.endings, made.left = kept, left if goes_on else []
         made.joins.clear()
 
     def _doubt(self, proposed: Proposed) -> None:
