@@ -379,9 +379,9 @@ async def test_a_value_goes_with_the_memory_that_it_rests_on(how: str, modelled:
         await learn(modelled, later)
     after = await profile_of(modelled)
     assert "location" not in facts_of(after).get("personal", {})
-    if how != "rolled back":
-        # It says nothing of the name, which "Ana" in the memory held too.
-        assert HOME not in after.sources
+    assert HOME not in after.sources
+    # The memory held the name too, which outlasts what is over, and nothing that is to be hidden.
+    assert ("name" in facts_of(after).get("personal", {})) == (how == "contradicted")
 
 
 async def test_a_value_is_known_by_what_the_reply_changes(modelled: Services) -> None:

@@ -17,7 +17,7 @@ from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_extraction.storage.statements import NewStatement
-from hitherto_shared.models import CURRENT_STATUSES, Memory, SourceRef
+from hitherto_shared.models import CURRENT_STATUSES, HIDDEN_STATUSES, Memory, SourceRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +177,11 @@ class Plan:
         """What a memory of the plan says once that is carried out; None if it is not current."""
         status, words = self.after[memory_id]
         return words if status in CURRENT_STATUSES else None
+
+    def told(self, memory_id: UUID) -> str | None:
+        """The same, also of what is over: None if it is hidden."""
+        status, words = self.after[memory_id]
+        return words if status not in HIDDEN_STATUSES else None
 
     def successor_of(self, memory_id: UUID) -> UUID | None:
         """The memory by which the plan replaces one."""

@@ -45,6 +45,8 @@ _MOST_MARKS = 2_000
 
 Supports = Callable[[UUID], str | None]
 """What a memory says now; None if it is not current. Raises KeyError for one that is unaffected."""
+_NAME: Path = ("facts", "personal", "name")
+
 Successors = Callable[[UUID], UUID | None]
 """The memory that replaced one, if there is one."""
 
@@ -148,9 +150,13 @@ class ProfileState:
         says: Supports,
         successor: Successors = lambda _: None,
         *,
+        told: Supports | None = None,
         corrected: Collection[UUID] = (),
     ) -> None:
         """Take out the values whose memories have all ended.
+
+        The user's name outlasts them, as every memory is about the user: it goes when none of them
+        is `told` any more, be it as something past.
 
         What replaced such a memory takes its place if it holds the value too. A memory in new words
         still bears the value, unless they lack a number of it ("20 mg" after "10 mg"), or it was
@@ -162,18 +168,19 @@ class ProfileState:
             ]
             if not memory_ids:
                 continue
-            item = key.partition(_ITEM)[2]
-            value = item or self.value_at(tuple(source["path"]))
+            item, path = key.partition(_ITEM)[2], tuple(source["path"])
+            value = item or self.value_at(path)
+            bears = told if told is not None and path == _NAME else says
             left = [
                 each
                 for each in memory_ids
-                if _supports(says, each, value, wholly=each in corrected)
+                if _supports(bears, each, value, wholly=each in corrected)
             ]
             if not left:
                 heirs = [heir for each in memory_ids if (heir := successor(each)) is not None]
                 left = [each for each in heirs if _supports(says, each, value)]
                 if not left:
-                    self.remove(tuple(source["path"]), item or None)
+                    self.remove(path, item or None)
                     continue
                 named = {**source, "memory_ids": [str(each) for each in left]}
                 sources = {**self.profile.sources, key: named}
@@ -241,7 +248,7 @@ def learn(
     """The profile after a reply, with the values that its changes of memories leave unsupported."""
     state = ProfileState(profile, dict(said_at))
     # What falls first: a value that the reply gives anew rests on its new words.
-    state.drop_unsupported(plan.says, plan.successor_of)
+    state.drop_unsupported(plan.says, plan.successor_of, told=plan.told)
     stating = defaultdict[SourceRef, dict[UUID, None]](dict)
     for memory_id, origin in plan.sources:
         stating[origin][memory_id] = None

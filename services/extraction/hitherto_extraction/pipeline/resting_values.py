@@ -11,7 +11,7 @@ from hitherto_extraction.pipeline.profile_changes import ProfileState
 from hitherto_extraction.storage import editing, known_memories, profiles
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import parse_uuid
-from hitherto_shared.models import CURRENT_STATUSES, Profile
+from hitherto_shared.models import CURRENT_STATUSES, HIDDEN_STATUSES, Profile
 
 
 async def drop_resting_on(
@@ -47,10 +47,14 @@ async def drop_resting_on(
     known = await known_memories.read_known(user, sorted(successors))
 
     def says(memory_id: UUID) -> str | None:
+        words = told(memory_id)
+        return words if words and known[memory_id].status in CURRENT_STATUSES else None
+
+    def told(memory_id: UUID) -> str | None:
         if memory_id in changed and memory_id not in known:
             return None
         each = known[memory_id]
-        return whole(each) if each.status in CURRENT_STATUSES else None
+        return whole(each) if each.status not in HIDDEN_STATUSES else None
 
     def heir(memory_id: UUID) -> UUID | None:
         passed = {memory_id}
@@ -60,7 +64,7 @@ async def drop_resting_on(
         return memory_id if len(passed) > 1 else None
 
     state = ProfileState(profile, said_at)
-    state.drop_unsupported(says, heir, corrected=changed if corrected else ())
+    state.drop_unsupported(says, heir, told=told, corrected=changed if corrected else ())
     return await write_state(user, profile, said_at, state, actor=actor, job_id=job_id)
 
 
