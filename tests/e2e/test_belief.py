@@ -220,7 +220,10 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     ("later", "expires"),
     [
         ("in Dubai until 2026-05", datetime(2026, 6, 1)),
+        ("in Dubai until 2026-05-10, at first until 2026-03", datetime(2026, 5, 11)),
         ("in Dubai, nobody knows how long", None),
+        # The day of the message is no end.
+        ("still in Dubai as of 2026-03-11", None),
         # Nobody reads such a day here.
         ("in Dubai until 15.05.2026", datetime(2026, 4, 1)),
     ],
@@ -244,11 +247,13 @@ async def test_what_lasts_longer_is_told_after_the_end_that_was_named_first(
     assert (known.content, found) == (later, expires)
 
 
-@pytest.mark.parametrize("day", ["2026-03-15", "9999-12-31"])
+@pytest.mark.parametrize(
+    ("day", "after"), [("2026-03-15", 1), ("2026-03-15", 7), ("9999-12-31", 1)]
+)
 async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_back(
-    day: str, modelled: Services
+    day: str, after: int, modelled: Services
 ) -> None:
-    """Or never, if that would be after the end of time."""
+    """Or never, if that would be after the end of time. It may be told after the first day."""
     exam = memory("Ana has an exam on 2026-03-05", expires_at="2026-03-05")
     put_off, quote = f"Ana has an exam on {day}", f"it is on {day}"
     modelled.model.script = replies(
@@ -261,8 +266,8 @@ async def test_what_is_put_off_expires_as_much_later_and_a_rollback_takes_that_b
     first = datetime(2026, 3, 6)
     then = first + timedelta(days=10) if day == "2026-03-15" else None
     await learn(modelled, talk("an exam in three days", at=MARCH))
-    later = talk(f"{quote}, sorry", conversation="c2", at=MARCH + timedelta(days=1))
-    again = talk("once more: then", conversation="c3", at=MARCH + timedelta(days=2))
+    later = talk(f"{quote}, sorry", conversation="c2", at=MARCH + timedelta(days=after))
+    again = talk("once more: then", conversation="c3", at=MARCH + timedelta(days=after + 1))
     await learn(modelled, later, again)
     for content, expires, source in (
         (put_off, then, "c3"), (put_off, then, "c2"), (exam["content"], first, ""),

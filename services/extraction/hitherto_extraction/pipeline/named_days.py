@@ -122,13 +122,19 @@ def put_off(end: datetime, old: str, new: str) -> datetime | None:
     Raises:
         OverflowError: There is no such moment.
     """
-    # Each may name a day and a month besides: the one with which it ended is followed.
+    # Each may name a day and a month besides: the one with which it ended is followed, unless the
+    # new wording names it as it was, beside a later one of the kind that was missing.
     (old_day, old_month), (new_day, new_month) = _last(old), _last(new)
-    for before, after in ((old_day, new_day or new_month), (old_month, new_month or new_day)):
+    for before, after, missing, other in (
+        (old_day, new_day, old_month is None, new_month),
+        (old_month, new_month, old_day is None, new_day),
+    ):
         if before is None or not _is_end(end, before):
             continue
-        if after is not None:
-            return end + (after - before)
+        as_it_was = after == before and missing and other is not None and other > before
+        moved = other if after is None or as_it_was else after
+        if moved is not None:
+            return end + (moved - before)
         return end if _DATE_BY_SIGNS.search(in_ascii_digits(new)) else None
     return end
 

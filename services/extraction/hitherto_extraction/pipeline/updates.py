@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from hitherto_extraction.pipeline import trust
@@ -30,6 +30,7 @@ IMPORTANCE_STEP = 0.2
 """Maximum change of a memory's importance by one job."""
 IMPORTANCE_FLOOR = 0.3
 """No update lowers importance below this."""
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +141,21 @@ def expiry_after(
 ) -> datetime | None:
     """When a memory in new words expires: at the end of their last day, if it passed with one.
 
-    A model gives an expiry with a new memory only. What had expired before expires no more, nor
-    does what is put off beyond the last day that there is, or to no day. What would have expired
-    before it was said is a mistake, and changes nothing.
+    A model gives an expiry with a new memory only. What had expired before expires no more, unless
+    it is put off to a day that comes; nor does what is put off beyond the last day that there is,
+    or to no day. The day of the message is none: it says as of when the words hold. What would have
+    expired before it was said is a mistake, and changes nothing.
     """
-    if expires_at is None or expires_at <= said_at:
+    if expires_at is None:
         return None
+    stands = expires_at if expires_at > said_at else None
     try:
         moved = put_off(expires_at, old, new)
     except OverflowError:
         return None
-    return moved if moved is None or moved > said_at else expires_at
+    if moved == expires_at or (moved is not None and moved <= said_at):
+        return stands
+    return moved if moved is not None and moved - _DAY > said_at else None
 
 
 def _check_further(draft: Draft, update: UpdatedItem, given: Sequence[str]) -> None:
