@@ -81,22 +81,29 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
 ) -> None:
     """A person tells of a whole summer. Without a statement for each: unit/reconciliation/.
 
-    Some statements replace two memories: each of these ends with the other.
+    Some statements replace two memories: each of these ends with the other, be it a goal.
     """
     places = ("the bank", "the choir", "the gym", "the team", "the club", "the shop", "the board")
     before = {f"Ana goes to {place} every week": f"Ana has left {place}" for place in places}
     before |= {f"Ana pays {place} monthly": f"Ana has left {place}" for place in places[4:]}
+    goal = "Ana wants to leave the bank"
+    before[goal] = "Ana has left the bank"
     after = list(dict.fromkeys(before.values()))
 
     def learning(request: ChatRequest) -> dict[str, Any]:
         if not request.memories:
-            return {"new_memories": [memory(each) for each in before]}
+            types = {goal: "goal"}
+            learnt = [memory(each, type=types.get(each, "fact")) for each in before]
+            return {"new_memories": learnt}
+        ended = {
+            old: change(named(request, old), "I have left", by=after.index(new))
+            for old, new in before.items()
+        }
+        reached = [ended.pop(goal)]
         return {
             "new_memories": [memory(each) for each in after],
-            "contradicted_memories": [
-                change(named(request, old), "I have left", by=after.index(new))
-                for old, new in before.items()
-            ],
+            "contradicted_memories": [*ended.values()],
+            "achieved_goals": reached,
         }
 
     def all_of_them(request: ChatRequest) -> dict[str, Any]:
@@ -108,7 +115,7 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
     await say(modelled, SEPTEMBER, "I have left all: " + ", ".join(places), conversation="c2")
     for _ in range(3):
         await settled(modelled)
-    assert [each.result.memories_contradicted for each in await jobs(modelled)] == [2, 4, 4]
+    assert [each.result.memories_contradicted for each in await jobs(modelled)] == [2, 4, 5]
     assert {each.content for each in await memories(modelled)} == {*after}
 
 

@@ -128,8 +128,7 @@ def close(draft: Draft, ending: Ending, why: str | None) -> None:
     With `why`, it exceeds the limit on changes and is refused.
     """
     if why is not None:
-        beside = None if _withheld(draft, ending.successor) else ending.successor
-        _refuse(draft, ending.item.cited, ending.known, why, beside)
+        _refuse(draft, ending.item.cited, ending.known, why, _successor(draft, ending.item))
         return
     try:
         match ending.kind:
