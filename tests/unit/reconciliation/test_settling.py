@@ -200,6 +200,11 @@ def test_what_one_statement_replaces_together_is_left_to_the_next_job() -> None:
     assert (made.endings, made.left, reasons(made)) == ({OLD: NEW}, [others[5]], [])
     following = settle(Proposals(replaced=tuple(boats)), replace(base, links=links))
     assert following.endings == dict.fromkeys(others[:5], others[5])
+    # The other model may have named another statement that ends it.
+    other = {**links, NEW: MemoryLinks(NEW, (OLD, *others[:5]), (), None)}
+    other[others[5]] = MemoryLinks(others[5], (), (), None)
+    made = settle(both, replace(base, links=other))
+    assert (made.endings, made.left, reasons(made)) == ({OLD: NEW}, [NEW], [])
     # Nothing goes on where nothing was made, nor with what one model alone says.
     few = ChangeAllowance(active_count=20, day=Changes(closed=20))
     assert settle(both, replace(base, links=links, room=few)).left == []

@@ -170,28 +170,34 @@ class _Settling:
     def _within_limits(self) -> None:
         """Above the limit, carry out as many statements as it allows, each with all that it ends.
 
-        A model that reads the conversation and one that reads the memories both say so, and each
-        statement stands for itself: a person tells of many changes at once. Those that end least
-        come first. The next job goes on with what both say of the others.
+        A model that reads the conversation and one that reads the memories both say that they end,
+        by whatever statement, and each statement stands for itself: a person tells of many changes
+        at once. Those that end least come first. The next job goes on with the others.
         """
         made, room = self._made, self._rows.room
         why = room.refuses(len(made.endings) + len(made.joins)) if room is not None else None
         if why is None or room is None:
             return
+        named = defaultdict[UUID, list[UUID]](list)
+        for memory_id, links in self._rows.links.items():
+            for old in links.may_replace:
+                named[old].append(memory_id)
         said = defaultdict[UUID, list[UUID]](list)
         for old, new in made.endings.items():
-            if old in self._rows.links[new].may_replace:
+            if old in named:
                 said[new].append(old)
         kept: dict[UUID, UUID] = {}
-        for new in sorted(said, key=lambda each: len(said[each])):
-            if room.refuses(len(kept) + len(said[new])) is None:
-                kept |= dict.fromkeys(said[new], new)
-        left = [new for new in said if new not in kept.values()]
-        goes_on = kept or room.job.closed
-        for memory_id, by in (*made.endings.items(), *made.joins.items()):
-            if memory_id not in kept and not (goes_on and memory_id in said.get(by, ())):
+        for new, ended in sorted(said.items(), key=lambda each: len(each[1])):
+            if room.refuses(len(kept) + len(ended)) is None:
+                kept |= dict.fromkeys(ended, new)
+        left = [old for ended in said.values() for old in ended if old not in kept]
+        if not kept and not room.job.closed:
+            left.clear()
+        for memory_id in (*made.endings, *made.joins):
+            if memory_id not in kept and memory_id not in left:
                 self._refuse("replaced, same", why, self._rows.known[memory_id])
-        made.endings, made.left = kept, left if goes_on else []
+        made.left = list(dict.fromkeys(each for old in left for each in named[old]))
+        made.endings = kept
         made.joins.clear()
 
     def _doubt(self, proposed: Proposed) -> None:
