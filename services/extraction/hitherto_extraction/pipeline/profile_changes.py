@@ -155,12 +155,10 @@ class ProfileState:
     ) -> None:
         """Take out the values whose memories have all ended.
 
-        The user's name outlasts them, as every memory is about the user: it goes when none of them
-        is `told` any more, be it as something past.
-
         What replaced such a memory takes its place if it holds the value too. A memory in new words
         still bears the value, unless they lack a number of it ("20 mg" after "10 mg"), or it was
-        `corrected` by hand and they no longer hold it.
+        `corrected` by hand and they no longer hold it. The user's name, which a memory about
+        anything may hold, also rests on what is over, as long as that is `told`.
         """
         for key, source in list(self.profile.sources.items()):
             memory_ids = [
@@ -170,15 +168,16 @@ class ProfileState:
                 continue
             item, path = key.partition(_ITEM)[2], tuple(source["path"])
             value = item or self.value_at(path)
-            bears = told if told is not None and path == _NAME else says
             left = [
                 each
                 for each in memory_ids
-                if _supports(bears, each, value, wholly=each in corrected)
+                if _supports(says, each, value, wholly=each in corrected)
             ]
             if not left:
                 heirs = [heir for each in memory_ids if (heir := successor(each)) is not None]
                 left = [each for each in heirs if _supports(says, each, value)]
+                if told is not None and path == _NAME and not left:
+                    left = [each for each in memory_ids if _supports(told, each, value)]
                 if not left:
                     self.remove(path, item or None)
                     continue
