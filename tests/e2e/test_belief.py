@@ -91,8 +91,8 @@ async def test_row_67_what_the_user_brings_up_to_date_is_what_the_user_said(
     black, late = "Ana drinks black tea at four.", "Ana drinks green tea at five."
     modelled.model.script = replies(
         {
-            words: altering("updated_memories", "tea", words, *sources, content=content)
-            for words, content, *sources in (
+            words: altering("updated_memories", "tea", words, content=content)
+            for words, content in (
                 ("at four now", GREEN),
                 ("black tea it is", black),
                 ("make it five", late),
