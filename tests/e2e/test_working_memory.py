@@ -16,10 +16,11 @@ from hitherto.v1 import retrieval_service_pb2
 from hitherto.v1 import session_service_pb2 as pb
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.queue.enqueueing import JobQueue
-from hitherto_extraction.sessions import beginning, bounded
+from hitherto_extraction.sessions import bounded
 from hitherto_extraction.storage import sessions as storage
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.database.pool import Database
+from hitherto_shared.text.graphemes import beginning
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import learn, rows, talk
 from tests.e2e.methods import ask
