@@ -89,13 +89,15 @@ async def test_row_67_what_the_user_brings_up_to_date_is_what_the_user_said(
     modelled: Services,
 ) -> None:
     black, late = "Ana drinks black tea at four.", "Ana drinks green tea at five."
+    milk = "Ana drinks tea with milk at four."
     modelled.model.script = replies(
         {
-            words: altering("updated_memories", "tea", words, content=content)
-            for words, content in (
+            words: altering("updated_memories", "tea", words, *sources, content=content)
+            for words, content, *sources in (
                 ("at four now", GREEN),
                 ("black tea it is", black),
                 ("make it five", late),
+                ("all right then", milk, "m1", "m2"),
             )
         }
         | {"I have tea": [memory(TEA, ["m2", "m1"])]}
@@ -104,17 +106,19 @@ async def test_row_67_what_the_user_brings_up_to_date_is_what_the_user_said(
     for day, (line, content, origin) in enumerate(
         (
             (("assistant", "Do you drink tea?"), TEA, assistant_said),
+            (("assistant", "With milk, at four"), milk, assistant_said),
             ("Green tea, at four now", GREEN, user_said),
             (("assistant", "So black tea it is"), GREEN, user_said),
             ("Sorry, make it five", late, user_said),
         )
     ):
-        lines = ("I have tea", line) if content == TEA else (line,)
+        agreed = {TEA: ("I have tea", line), milk: (line, "all right then")}
+        lines = agreed.get(content, (line,))
         said = talk(*lines, conversation=f"c{day}", at=MARCH + timedelta(days=day))
         await learn(modelled, said)
         held = next(m for m in await memories(modelled) if m.content == content)
         assert held.origin == origin, line
-    for taken, content, origin in (("c3", GREEN, user_said), ("c1", TEA, assistant_said)):
+    for taken, content, origin in (("c4", GREEN, user_said), ("c2", milk, assistant_said)):
         await roll_back(modelled, conversation_id=taken)
         (held,) = await memories(modelled)
         assert (held.content, held.origin) == (content, origin), taken
@@ -355,7 +359,7 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(modelled: 
     assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
 
 
-@pytest.mark.parametrize("how", ["contradicted", "by hand", "rolled back"])
+@pytest.mark.parametrize("how", ["contradicted", "renamed", "waits", "by hand", "rolled back"])
 async def test_a_value_goes_with_the_memory_that_it_rests_on(how: str, modelled: Services) -> None:
     lives = "Ana lives in Lisbon."
 
@@ -363,7 +367,7 @@ async def test_a_value_goes_with_the_memory_that_it_rests_on(how: str, modelled:
         {
             "I left": altering("contradicted_memories", "Lisbon", "I left"),
             "Lisbon": {
-                "new_memories": [memory(lives)],
+                "new_memories": [memory(lives, ["m1", "m2"] if how == "waits" else ["m1"])],
                 "profile_changes": [
                     value(HOME, "Lisbon", "I live in Lisbon"),
                     value("facts.personal.name", "Ana", "I am Ana"),
@@ -371,7 +375,7 @@ async def test_a_value_goes_with_the_memory_that_it_rests_on(how: str, modelled:
             },
         }
     )
-    await learn(modelled, talk("I am Ana, I live in Lisbon", at=MARCH))
+    await learn(modelled, talk("I am Ana, I live in Lisbon", ("assistant", "Ah, Lisbon"), at=MARCH))
     (known,) = await memories(modelled)
     profile = await profile_of(modelled)
     assert list(profile.sources[HOME].memory_ids) == [known.id]
@@ -379,6 +383,19 @@ async def test_a_value_goes_with_the_memory_that_it_rests_on(how: str, modelled:
         await forget(modelled, known.id)
     elif how == "rolled back":
         await roll_back(modelled, conversation_id="c1")
+    elif how == "waits":
+        porto = (await ask(modelled, "SaveMemory", content="Ana lives in Porto.")).memory
+        await ask(
+            modelled,
+            "SaveMemory",
+            content=lives,
+            replaces=[porto.id],
+            origin=memory_pb2.ORIGIN_ASSISTANT,
+        )
+    elif how == "renamed":
+        await ask(modelled, "SaveMemory", content="Anne lives in Lisbon!", replaces=[known.id])
+        assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Lisbon"}}
+        return
     else:
         later = talk("I left", conversation="c2", at=MARCH + timedelta(days=1))
         await learn(modelled, later)

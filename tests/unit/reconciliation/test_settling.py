@@ -204,7 +204,7 @@ def test_what_one_statement_replaces_together_is_left_to_the_next_job() -> None:
     other = {**links, NEW: MemoryLinks(NEW, (OLD, *others[:5]), (), None)}
     other[others[5]] = MemoryLinks(others[5], (), (), None)
     made = settle(both, replace(base, links=other))
-    assert (made.endings, made.left, reasons(made)) == ({OLD: NEW}, [NEW], [])
+    assert (made.endings, made.left, reasons(made)) == ({OLD: NEW}, [NEW, others[5]], [])
     # Nothing goes on where nothing was made, nor with what one model alone says.
     few = ChangeAllowance(active_count=20, day=Changes(closed=20))
     assert settle(both, replace(base, links=links, room=few)).left == []

@@ -25,6 +25,7 @@ from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
@@ -142,6 +143,8 @@ class Saving:
             left = replace(before, expires_at=change.after.expires_at)
             occasion = replace(occasion, joined=(before, _with_joined(left, statement)))
         await write_plan(user, occasion, plan, vectors)
+        waiting = [r.after.memory_id for r in plan.rewrites if r.after.status == "quarantined"]
+        await drop_resting_on(user, waiting, actor=actor)
         memory_id = plan.stated.get(_ONLY, known_id)
         assert memory_id is not None
         created = bool(plan.creations)

@@ -105,10 +105,11 @@ def collect(draft: Draft) -> tuple[list[Ending], list[Ending]]:
 
 
 def unlinked(endings: Sequence[Ending]) -> list[Ending]:
-    """Those that no statement could be linked for, each with words that hold no other's words.
+    """Those that lose by a refusal, each with words that hold no other's words.
 
-    A goal that was reached is not replaced, and what just ended has no successor: refused, they
-    are lost. One sentence that ends several memories is the sign of a reply that is wrong.
+    What just ended has no successor that could stand beside it, and beside one, a goal that was
+    reached would only look replaced. One sentence that ends several memories is the sign of a reply
+    that is wrong.
     """
     return [
         each

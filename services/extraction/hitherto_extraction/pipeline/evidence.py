@@ -28,6 +28,7 @@ class Evidence:
 
     Attributes:
         origin: The level of trust of what it says.
+        of_all: The least trusted speaker of the messages that the item names.
         sources: The messages that the item names.
         text: The part of the named messages that may be indexed.
         words: The complete messages that count, for comparisons only.
@@ -44,6 +45,7 @@ class Evidence:
     days: tuple[date, ...] = ()
     quote: str = ""
     quoted: SourceRef | None = None
+    of_all: str = ""
 
     @property
     def trusted(self) -> bool:
@@ -152,8 +154,10 @@ class Witnesses:
         if declared is not None:
             origins.append(declared)
         latest = max(message.said_at for message in heard or self._messages.values())
+        least = least_trusted(origins)
         return Evidence(
-            origin=least_trusted(origins),
+            origin=least,
+            of_all=least,
             said_at=latest,
             sources=tuple(SourceRef(self._conversation_id, m.message_id) for m in named),
             # Sealed text does not enter an index, whatever it taught.

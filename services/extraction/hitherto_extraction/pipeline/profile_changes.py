@@ -33,7 +33,7 @@ from hitherto_extraction.pipeline.profile import (
     with_values,
     without_alias,
 )
-from hitherto_extraction.pipeline.quotes import contains
+from hitherto_extraction.pipeline.quotes import contains, says_the_rest
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import Profile, SourceRef
 
@@ -45,10 +45,10 @@ _MOST_MARKS = 2_000
 
 Supports = Callable[[UUID], str | None]
 """What a memory says now; None if it is not current. Raises KeyError for one that is unaffected."""
-_NAME: Path = ("facts", "personal", "name")
-
 Successors = Callable[[UUID], UUID | None]
 """The memory that replaced one, if there is one."""
+
+_NAME: Path = ("facts", "personal", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,8 @@ class ProfileState:
         What replaced such a memory takes its place if it holds the value too. A memory in new words
         still bears the value, unless they lack a number of it ("20 mg" after "10 mg"), or it was
         `corrected` by hand and they no longer hold it. The user's name, which a memory about
-        anything may hold, also rests on what is over, as long as that is `told`.
+        anything may hold, also rests on what is over, as long as that is `told` and was not
+        replaced in the name alone.
         """
         for key, source in list(self.profile.sources.items()):
             memory_ids = [
@@ -177,7 +178,12 @@ class ProfileState:
                 heirs = [heir for each in memory_ids if (heir := successor(each)) is not None]
                 left = [each for each in heirs if _supports(says, each, value)]
                 if told is not None and path == _NAME and not left:
-                    left = [each for each in memory_ids if _supports(told, each, value)]
+                    left = [
+                        each
+                        for each in memory_ids
+                        if _supports(told, each, value)
+                        and not _differs_alone(told, each, successor(each), value)
+                    ]
                 if not left:
                     self.remove(path, item or None)
                     continue
@@ -355,6 +361,17 @@ def _supports(says: Supports, memory_id: UUID, value: Any, *, wholly: bool = Tru
     if wholly:
         return any(contains(words, text) for text in _texts(value))
     return not any(strange(text, [words], ()) for text in _texts(value))
+
+
+def _differs_alone(told: Supports, memory_id: UUID, by: UUID | None, value: Any) -> bool:
+    """Whether a memory was replaced by one that says the same but for a value."""
+    try:
+        old, new = told(memory_id), None if by is None else told(by)
+    except KeyError:
+        return False
+    if old is None or new is None:
+        return False
+    return any(says_the_rest(old, text, new) for text in _texts(value))
 
 
 def _texts(value: Any) -> Iterable[str]:

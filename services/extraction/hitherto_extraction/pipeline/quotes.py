@@ -62,6 +62,15 @@ def contains(text: str, value: str) -> bool:
     return False
 
 
+def says_the_rest(text: str, value: str, other: str) -> bool:
+    """Whether another text says, word for word, all that a text says around a value."""
+    wanted, said = _alike(value), _words(other, " ")
+    if not wanted:
+        return False
+    parts = (_WORD.findall(part) for part in _alike(text).split(wanted))
+    return all(f" {' '.join(words)} " in said for words in parts if words)
+
+
 def _runs_on(pair: str) -> bool:
     """Whether two neighbouring signs are of one word."""
     return len(pair) == 2 and all(_WORD.match(ch) and not _SIGN.match(ch) for ch in pair)

@@ -30,9 +30,9 @@ def least_trusted(origins: Iterable[str]) -> str:
     return max(origins, key=_FALLING.index)
 
 
-def origin_in_new_words(known_origin: str, origin: str) -> str:
-    """The origin of a memory in new words: the user's, if the user's words bear them."""
-    return origin if outranks(origin, known_origin) else known_origin
+def raised(known: str, origin: str) -> str:
+    """The origin of a memory in new words: the user's, if nobody but the user said them."""
+    return origin if outranks(origin, known) else known
 
 
 def is_suspect(texts: Iterable[str], *, trusted: bool) -> bool:

@@ -80,7 +80,9 @@ def refine(draft: Draft, change: Change) -> None:
         vector_of,
         change.evidence.text,
     )
-    draft.note_said(known, "updated", change.evidence, _words(change.update, change.after))
+    draft.note_said(
+        known, "updated", change.evidence, _words(change.update, change.evidence, change.after)
+    )
 
 
 def set_aside(draft: Draft, change: Change, why: str) -> None:
@@ -109,7 +111,7 @@ def _check(draft: Draft, update: UpdatedItem) -> Change | None:
         return None
     if evidence.said_at < known.said_at:
         draft.note_sources(known.memory_id, evidence)
-        draft.note_said(known, "updated", evidence, _words(update))
+        draft.note_said(known, "updated", evidence, _words(update, evidence))
         return None
     content = (update.content if reworded else None) or known.content
     detail = update.detail if reworded else known.detail
@@ -119,9 +121,7 @@ def _check(draft: Draft, update: UpdatedItem) -> Change | None:
         detail=detail,
         importance=_importance(draft, known, update.importance),
         confidence=update.confidence or known.confidence,
-        origin=(
-            trust.origin_in_new_words(known.origin, evidence.origin) if reworded else known.origin
-        ),
+        origin=trust.raised(known.origin, evidence.of_all) if reworded else known.origin,
         tags=_tags(known.tags, update.tags),
         said_at=evidence.said_at,
         expires_at=expiry_after(
@@ -131,7 +131,7 @@ def _check(draft: Draft, update: UpdatedItem) -> Change | None:
     if replace(after, said_at=known.said_at) == replace(known, tags=tuple(known.tags)):
         draft.note_sources(known.memory_id, evidence)
         draft.plan.confirmed[known.memory_id] = evidence.said_at
-        draft.note_said(known, "updated", evidence, _words(update))
+        draft.note_said(known, "updated", evidence, _words(update, evidence))
         return None
     return Change(update, after, evidence)
 
@@ -244,9 +244,12 @@ def _made(
     return made
 
 
-def _words(update: UpdatedItem, after: CurrentMemory | None = None) -> dict[str, Any]:
-    """The words of an update, and its importance as far as it was permitted."""
+def _words(
+    update: UpdatedItem, evidence: Evidence, after: CurrentMemory | None = None
+) -> dict[str, Any]:
+    """The words of an update, whose they are, and its importance as far as it was permitted."""
     return {
+        "origin": evidence.of_all,
         "content": update.content,
         "detail": update.detail,
         "importance": after.importance if after and update.importance is not None else None,

@@ -180,8 +180,10 @@ class _Settling:
             return
         named = defaultdict[UUID, list[UUID]](list)
         for memory_id, links in self._rows.links.items():
-            for old in links.may_replace:
-                named[old].append(memory_id)
+            known = self._rows.known.get(memory_id)
+            if known is None or known.status in CURRENT_STATUSES:
+                for old in links.may_replace:
+                    named[old].append(memory_id)
         said = defaultdict[UUID, list[UUID]](list)
         for old, new in made.endings.items():
             if old in named:
@@ -196,7 +198,8 @@ class _Settling:
         for memory_id in (*made.endings, *made.joins):
             if memory_id not in kept and memory_id not in left:
                 self._refuse("replaced, same", why, self._rows.known[memory_id])
-        made.left = list(dict.fromkeys(each for old in left for each in named[old]))
+        going_on = (each for old in left for each in (*named[old], made.endings[old]))
+        made.left = [each for each in dict.fromkeys(going_on) if each not in kept]
         made.endings = kept
         made.joins.clear()
 

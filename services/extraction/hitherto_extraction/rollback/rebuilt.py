@@ -19,7 +19,7 @@ from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.draft import whole_words
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
-from hitherto_extraction.pipeline.trust import is_higher, origin_in_new_words, outranks
+from hitherto_extraction.pipeline.trust import is_higher, outranks, raised
 from hitherto_extraction.pipeline.updates import expiry_after
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import StoredStatement
@@ -259,7 +259,7 @@ class RebuiltMemory:
         old = whole_words(held["content"], held["detail"])
         if said["content"] and not same_words(held["content"], said["content"]):
             held["content"], held["detail"] = said["content"], said["detail"]
-            held["origin"] = origin_in_new_words(held["origin"], statement.origin)
+            held["origin"] = raised(held["origin"], said.get("origin", held["origin"]))
         new = whole_words(held["content"], held["detail"])
         held["expires_at"] = expiry_after(held["expires_at"], old, new, statement.said_at)
         held["confidence"] = said["confidence"] or held["confidence"]

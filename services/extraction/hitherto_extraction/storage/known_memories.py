@@ -134,8 +134,9 @@ _SOURCE_WORDS = """
 SELECT memory_id, conversation_id, message_id, content
 FROM (
     SELECT s.memory_id, s.conversation_id, s.message_id, left(m.content, %(characters)s) AS content,
-           row_number() OVER (PARTITION BY s.memory_id ORDER BY m.said_at DESC, m.message_no DESC)
-               AS place
+           row_number() OVER (
+               PARTITION BY s.memory_id
+               ORDER BY least(m.said_at, m.accepted_at) DESC, m.message_no DESC) AS place
     FROM memory_sources AS s
     JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.conversation_id = s.conversation_id AND md5(m.message_id) = md5(s.message_id)
