@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Protocol, Self
 from uuid import UUID
 
@@ -74,9 +75,17 @@ class Section:
     kept: dict[int, Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entries: Iterable[Entry], heading: str = "", *, numbered: bool = False) -> Self:
-        """A section of entries; what has no words has no line."""
-        return cls([entry for entry in entries if entry.value], heading, numbered=numbered)
+    def of(
+        cls,
+        entries: Iterable[Entry],
+        heading: str = "",
+        *,
+        numbered: bool = False,
+        most: int | None = None,
+    ) -> Self:
+        """A section of the first `most` entries, or of all; what has no words has no line."""
+        worded = (entry for entry in entries if entry.value)
+        return cls(list(islice(worded, most)), heading, numbered=numbered)
 
     def clear(self) -> None:
         """Keep nothing."""

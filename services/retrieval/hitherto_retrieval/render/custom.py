@@ -16,8 +16,8 @@ from hitherto_retrieval.render.layouts import (
     conversation_entries,
     item_entries,
     memory_entries,
+    pinned,
     usefulness,
-    without,
 )
 from hitherto_retrieval.render.lines import Lines, entity_entries, profile_entries, type_tag
 from hitherto_retrieval.render.material import asked_material, material
@@ -66,7 +66,7 @@ def custom_layout(
         known = material(context, lines, memory_items=shown)
         sections = {
             "profile": Section(profile_entries(known.lines, lines)),
-            "memories": Section.of(memory_entries(known, lines)),
+            "memories": Section.of(memory_entries(known.memories, lines)),
             "relevant": Section.of(item_entries(known.items, lines)),
             "conversations": Section.of(conversation_entries(known, lines)),
             "entities": Section(entity_entries(known.entities)),
@@ -86,12 +86,11 @@ def _asked(context: PromptContext, lines: Lines, copies: Counter[str]) -> dict[s
     """The sections for a question; its answers are in that of memories without one for them."""
     known = asked_material(context, lines)
     answer = answers(context, known.items, lines, "", "", lambda memory: f"- {type_tag(memory)}")
-    known = without(known, answer)
-    pinned = Section.of(memory_entries(known, lines))
+    first = pinned(known, answer, lines)
     return {
         "profile": Section(profile_entries([*known.lines, *known.inferred], lines)),
-        "memories": pinned if copies["relevant"] else answer,
-        "relevant": answer if copies["relevant"] else pinned,
+        "memories": first if copies["relevant"] else answer,
+        "relevant": answer if copies["relevant"] else first,
         "conversations": Section.of(conversation_entries(known, lines)),
         "entities": Section(entity_entries(known.entities)),
     }

@@ -8,7 +8,7 @@ they print what answers it (`evidence`), and of the rest what affects any answer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hitherto_retrieval.render.budget import Entry, Plan, Section, Step
@@ -21,7 +21,7 @@ from hitherto_retrieval.render.lines import (
     profile_entries,
     type_tag,
 )
-from hitherto_retrieval.render.material import Material, asked_material, material
+from hitherto_retrieval.render.material import Material, asked_material, is_in, material
 from hitherto_retrieval.render.profile_lines import LEARNT, PREFERENCE, ProfileLine
 from hitherto_shared.models import Memory
 
@@ -109,6 +109,7 @@ class Shape:
         """The sections of a context."""
         about, remembered, related, further, recent, entities = self.headings
         known = asked_material(context, lines) if context.asked else material(context, lines)
+        memories: Iterable[Memory] = known.memories
         if context.asked:
             items = answers(
                 context,
@@ -120,18 +121,18 @@ class Shape:
                 grouped=self.grouped,
                 numbered=self.numbered,
             )
-            known = without(known, items)
+            memories = unsaid(known, items)
         else:
             items = Section.of(item_entries(known.items, lines), related)
-        tag, numbered = self.memory, self.numbered
+        tag, numbered, most = self.memory, self.numbered, None
         if context.asked:
-            tag, numbered = self.answer, False
-        memories = [lines.memory(one, tag(one)) for one in known.memories]
+            tag, numbered, most = self.answer, False, _FIRST_MEMORIES
+        entries = (lines.memory(one, tag(one)) for one in memories)
         # After the answers, they do not continue the profile.
         after = _APART if context.asked and remembered == about else remembered
         return SectionsOfBlock(
             Section(self.profile(known.lines, lines), about),
-            Section.of(memories, after, numbered=numbered),
+            Section.of(entries, after, numbered=numbered, most=most),
             items,
             Section.of(conversation_entries(known, lines), recent),
             Section(entity_entries(known.entities), entities),
@@ -165,11 +166,15 @@ def answers(
     )
 
 
-def without(known: Material, answers: Section) -> Material:
-    """The material without general memories that the answers say."""
-    if not isinstance(answers, AnsweringLines):
-        return known
-    return replace(known, memories=[one for one in known.memories if not answers.says(one)])
+def unsaid(known: Material, answers: Section) -> Iterator[Memory]:
+    """The general memories that neither the profile nor the answers say.
+
+    They are compared one by one, because a block has few of them.
+    """
+    said = answers.says if isinstance(answers, AnsweringLines) else None
+    for one in known.memories:
+        if not is_in(known.lines, one) and not (said is not None and said(one)):
+            yield one
 
 
 def _tag_of_goals(memory: Memory) -> str:
@@ -290,7 +295,7 @@ def relevant_context(context: PromptContext, lines: Lines) -> PromptLayout:
     about, remembered, related, _, recent, entities = _RELEVANT_CONTEXT.headings
     profile = Section(profile_entries(known.lines, lines), about)
     relevant = Section.of([lines.group(one) for one in known.items[:MAX_CONTEXT_ITEMS]], related)
-    memories = Section.of(memory_entries(known, lines), remembered)
+    memories = Section.of(memory_entries(known.memories, lines), remembered)
     conversations = Section.of(conversation_entries(known, lines), recent)
     named = Section(entity_entries(known.entities[:MAX_CONTEXT_ENTITIES]), entities)
     plan: Plan = (
@@ -341,9 +346,14 @@ def answering(of: SectionsOfBlock, *, nothing: bool) -> Plan:
     )
 
 
-def memory_entries(known: Material, lines: Lines) -> list[Entry]:
+def memory_entries(memories: Iterable[Memory], lines: Lines) -> Iterator[Entry]:
     """`- [TYPE] content` lines."""
-    return [lines.memory(one, _tag_of_all(one)) for one in known.memories]
+    return (lines.memory(one, _tag_of_all(one)) for one in memories)
+
+
+def pinned(known: Material, answers: Section, lines: Lines) -> Section:
+    """The first general memories that nothing else says, as `- [TYPE] content` lines."""
+    return Section.of(memory_entries(unsaid(known, answers), lines), most=_FIRST_MEMORIES)
 
 
 def item_entries(items: Sequence[RelevantItem], lines: Lines) -> list[Entry]:

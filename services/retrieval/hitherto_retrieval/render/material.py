@@ -8,17 +8,9 @@ from uuid import UUID
 
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import Lines
-from hitherto_retrieval.render.profile_lines import (
-    ESSENTIAL,
-    FACT,
-    LEARNT,
-    PREFERENCE,
-    ProfileLine,
-    profile_lines,
-)
-from hitherto_retrieval.repetition import Words, adds_nothing, words_of
+from hitherto_retrieval.render.profile_lines import ESSENTIAL, ProfileLine, profile_lines
+from hitherto_retrieval.repetition import adds_nothing, words_of
 from hitherto_shared.models import HIDDEN_STATUSES, NEUTRAL_TITLE, Entity, Memory, Summary
-from hitherto_shared.text.word_forms import forms
 
 _TRUSTED = frozenset({"user", "operator"})
 
@@ -82,7 +74,8 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     """The same for a question: its answers as items, and the rest as far as it affects any answer.
 
     That is who the user is, standing wishes and what is most important, the conversation that a
-    follow-up question continues, and the entities that the question names.
+    follow-up question continues, and the entities that the question names. Of the memories, some
+    may say hardly more than the profile.
     """
     ongoing = [one for one in context.conversations[:1] if context.ongoing is not None]
     told = {one.conversation_id for one in ongoing}
@@ -104,8 +97,7 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     named: list[ProfileLine] = []
     others: list[ProfileLine] = []
     for line in profile_lines(context.profile, context.preferences):
-        words = [forms(word)[0] for word in _words_of(line)]
-        if not asked.isdisjoint(words):
+        if not asked.isdisjoint(line.terms):
             named.append(line)
         else:
             others.append(replace(line, rank=1 if line.label in ESSENTIAL else 2))
@@ -118,7 +110,6 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         and one.status not in HIDDEN_STATUSES
         # What was reached is no longer pursued.
         and (one.status != "achieved" or context.nothing)
-        and not _is_in(profile, one)
     }
     return Material(
         lines=profile,
@@ -130,13 +121,7 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     )
 
 
-def _words_of(line: ProfileLine) -> Words:
-    """The words of a line, without those that name its kind."""
-    label = "" if line.label in (PREFERENCE, LEARNT, FACT) else line.label
-    return words_of(f"{label} {line.value}")
-
-
-def _is_in(profile: Sequence[ProfileLine], memory: Memory) -> bool:
+def is_in(profile: Sequence[ProfileLine], memory: Memory) -> bool:
     """Whether a memory says hardly more than the lines of the profile that rest on it.
 
     A wish stands as it was said: "short answers" lacks when, or for what.

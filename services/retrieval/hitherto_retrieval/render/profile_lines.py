@@ -9,10 +9,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from hitherto_retrieval.render.values import clean, labelled
+from hitherto_retrieval.repetition import words_of
 from hitherto_shared.models import Preference, Profile
+from hitherto_shared.text.word_forms import forms
 
 PREFERENCE = "Preference"
 LEARNT = "Preference (learnt)"
@@ -46,7 +49,7 @@ _PERSONAL_PATH: _Path = ("facts", "personal")
 _TECHNICAL_PATH: _Path = ("facts", "technical_context")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProfileLine:
     """One line: a fixed label, a cleaned value, and what is known of where it comes from.
 
@@ -63,6 +66,12 @@ class ProfileLine:
     memory_ids: frozenset[str] = frozenset()
     inferred: bool = False
     rank: int = 0
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """Its words as a question's are compared, without those that name its kind."""
+        label = "" if self.label in (PREFERENCE, LEARNT, FACT) else self.label
+        return frozenset(forms(word)[0] for word in words_of(f"{label} {self.value}"))
 
 
 def profile_lines(profile: Profile | None, learnt: Sequence[Preference] = ()) -> list[ProfileLine]:
