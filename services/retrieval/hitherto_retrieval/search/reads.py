@@ -241,7 +241,8 @@ class UserReads:
     def whole(self, kind: Kind, keys: Sequence[Key]) -> Whole:
         """The items of one kind by key, without items deleted in the meantime.
 
-        At another time, memories are as they stood then, and later summaries are left out.
+        At another time, memories are as they stood then, and later summaries are left out. `used`
+        knows how memories of a snapshot were used.
         """
         found = self._cached_whole(kind, keys)
         if found is not None:
@@ -267,12 +268,21 @@ class UserReads:
             lambda found: {chunk.chunk_id: chunk for chunk in found}
         )
 
+    def used(self, memories: Sequence[Memory]) -> Mapping[UUID, Memory]:
+        """Memories read whole, by id, as they were used; those that have their usage are left out.
+
+        Of what is found, little is returned: only for that, the usage is looked up.
+        """
+        if self.snapshot is None:
+            return {}
+        return self.snapshot.memories.used([each.memory_id for each in memories], self._usage)
+
     def _cached_whole(self, kind: Kind, keys: Sequence[Any]) -> Mapping[Any, Item] | None:
         """The items, if the snapshot has them; a search may ask for memories not current."""
         if self.snapshot is None:
             return None
         if kind == "memory":
-            current = self.snapshot.memories.whole(keys, self._usage)
+            current = self.snapshot.memories.whole(keys)
             return current if len(current) == len(keys) else None
         if kind == "message" and self._messages is not None:
             return self._messages.whole(keys)

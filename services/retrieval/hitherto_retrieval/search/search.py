@@ -58,7 +58,7 @@ from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement, ask, asking_at
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.embeddings import offline
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Memory, Scope
 from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
@@ -245,6 +245,10 @@ class SearchRun:
         if repeats(question.kinds) and not question.empty:
             # Few are left out: hardly more are read than are returned.
             shown = await in_thread_if_long(to_be_compared(shown), each_once, hits, limit)
+        used = self._reads.used([hit.item for hit in shown if isinstance(hit.item, Memory)])
+        for hit in shown if used else ():
+            if isinstance(hit.item, Memory):
+                hit.item = used.get(hit.item.memory_id, hit.item)
         if found.nearest:
             return replace(found, hits=(), nearest=shown)
         further: Sequence[Hit] = ()

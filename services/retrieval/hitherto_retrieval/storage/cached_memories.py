@@ -156,7 +156,14 @@ class CachedMemories:
     def __len__(self) -> int:
         return len(self._memories)
 
-    def whole(self, memory_ids: Sequence[UUID], usage: bytes) -> dict[UUID, Memory]:
+    def whole(self, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+        """Whole memories by id, without their usage; ids that are not cached are left out."""
+        places, memories = self._places, self._memories
+        return {
+            each: memories[place] for each in memory_ids if (place := places.get(each)) is not None
+        }
+
+    def used(self, memory_ids: Sequence[UUID], usage: bytes) -> dict[UUID, Memory]:
         """Whole memories by id, as they were used; ids that are not cached are left out."""
         cached = [place for each in memory_ids if (place := self._places.get(each)) is not None]
         return {memory.memory_id: memory for memory in self._used(cached, usage)}
