@@ -44,6 +44,9 @@ _PRINTED_WHOLE, _WORK_OF_A_LINE, _MOST_WORK = 500, 80, 8 * 1024
 """How many characters a text has at most that counts as so many, because its line is as much work
 however short it is, and what a longer text counts as at most."""
 
+_NEAR = 0.6
+"""Of the best score, what most of the hits that have a line reach."""
+
 MIN_PREFERENCE_CONFIDENCE = 0.6
 """Preferences below this confidence were observed once, or contradicted as often, and are left
 out of the block. So are those that were observed once and raised by a rating."""
@@ -179,15 +182,16 @@ class ContextBuilder:
         nearest = [hit.item for hit in found.nearest if isinstance(hit.item, Memory)]
         named = {entity.entity_id for entity in found.entities}
         told = _others_than_the_user(entities, profile)
-        shown = [hit.item for hit in (*found.hits, *found.further)]
+        hits = [*found.hits, *found.further]
+        stops = wanted.question.min_relevance != 0
         block = await in_thread_if_long(
-            work_of_lines((*top, *shown, *conversations)) + wanted.max_tokens,
+            work_of_lines(_near_the_best(hits) if stops else hits) + wanted.max_tokens,
             render,
             PromptContext(
                 profile=profile,
                 # Where nothing answers, what is nearest helps more than what matters most.
                 memories=nearest if nothing and nearest and wanted.max_memories else top,
-                relevant=_relevant(previous, [*found.hits, *found.further]),
+                relevant=_relevant(previous, hits),
                 conversations=conversations,
                 entities=told,
                 preferences=[
@@ -202,7 +206,7 @@ class ContextBuilder:
                 broad=found.broad,
                 addressed=found.addressed,
                 nothing=nothing,
-                stops=wanted.question.min_relevance != 0,
+                stops=stops,
                 named=sum(entity.entity_id in named for entity in told),
                 past=self._moment is not None,
                 recent_days=wanted.line_dates is None,
@@ -292,8 +296,15 @@ def _others_than_the_user(entities: Sequence[Entity], profile: Profile | None) -
     return [each for each in entities if each.type != "person" or not is_called(each.name, name)]
 
 
-def work_of_lines(items: Sequence[Item]) -> int:
-    """Approximate number of characters to be read for the lines of items."""
+def _near_the_best(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits that may have a line, where answers stop: the others are hardly looked at."""
+    least = _NEAR * max((hit.score for hit in hits), default=0.0)
+    return [hit for hit in hits if hit.score >= least]
+
+
+def work_of_lines(hits: Sequence[Hit]) -> int:
+    """Approximate number of characters to be read for the lines of hits."""
+    items = [hit.item for hit in hits]
     sizes = [len(item.summary if isinstance(item, Summary) else item.content) for item in items]
     long = [min(size, _MOST_WORK) for size in sizes if size > _PRINTED_WHOLE]
     return sum(long) + _WORK_OF_A_LINE * (len(sizes) - len(long))
