@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS, near_pairs, speakers_of
+from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS, near_pairs
 from hitherto_retrieval.storage import message_candidates, neighbours
 from hitherto_retrieval.storage.candidate import MessageKey
 from hitherto_retrieval.storage.item_query import ItemQuery
@@ -171,15 +171,18 @@ async def test_the_database_and_the_ranking_count_alike(reader: Reader, seed: in
     await converse(reader.superuser, "ana", said)
     query = ItemQuery(ANA, Scores.of(dict.fromkeys(range(1, 200), 1.0)), wanted=200)
     found = await answer(reader, message_candidates.SEARCH.find(query, PassageFilters()))
-    speakers = {name: of for name, of in speakers_of(found).items() if name in names}
-    assert speakers
-    for name, of in speakers.items():
-        near: dict[int, set[tuple[str, int]]] = {number: set() for number in of}
-        for first, second, _ in near_pairs(of):
-            near[first].add((name, second))
-            near[second].add((name, first))
-        for number in of:
-            assert await around(reader, (name, number)) == near[number]
+    messages = sorted(
+        (each.key, (each.role, each.speaker))
+        for each in found
+        if isinstance(each.key, tuple) and each.key[0] in names
+    )
+    assert messages
+    near: dict[MessageKey, set[MessageKey]] = {key: set() for key, _ in messages}
+    for first, second, _ in near_pairs(messages):
+        near[messages[first][0]].add(messages[second][0])
+        near[messages[second][0]].add(messages[first][0])
+    for key, those in near.items():
+        assert await around(reader, key) == those
 
 
 def _said(speakers: str) -> list[tuple[str, str]]:

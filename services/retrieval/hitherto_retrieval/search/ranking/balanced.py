@@ -32,12 +32,12 @@ Adding scores preserves their size, which fusing ranks discards; docs/retrieval.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
-from hitherto_retrieval.search.ranking.turns import near_pairs, speakers_of
+from hitherto_retrieval.search.ranking.turns import near_pairs
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_shared.dates.window import closeness
 from hitherto_shared.text.normalise import fold
@@ -84,6 +84,7 @@ _NEXT_TURN, _FARTHER = 0.6, 0.4
 
 A message of the same turn counts less than the reply: parts of one turn are often about different
 things."""
+_SCORE = attrgetter("score")
 _SHARES = (1.0, 0.5)
 """How much of `neighbour` counts: among people, and in a conversation with an assistant."""
 
@@ -131,18 +132,19 @@ class Balanced:
             alone = list(map(sum, parts))
         ranked = []
         timely = _TIMELY * weight["date"] if intent.window is not None else 0.0
-        for candidate, part, score in zip(candidates, parts, alone, strict=True):
+        for candidate, part, score, beside_it in zip(candidates, parts, alone, near, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
             lifted, of = 0.0, scale
             if isinstance(candidate.key, tuple):
-                place, number = candidate.key
-                with_assistant = place in assisted
-                lifted = _SHARES[with_assistant] * beside * near[place][number]
+                with_assistant = candidate.key[0] in assisted
+                lifted = _SHARES[with_assistant] * beside * beside_it
                 of = longer[with_assistant]
             parts_of, total = (*part, lift, lifted), (score + lift + lifted) / of
             in_time = part[_DATE] >= timely > 0
             ranked.append(RankedCandidate(candidate, total, _NAMES, parts_of, in_time, of))
-        ranked.sort(key=_order, reverse=True)
+        # Most scores differ.
+        differ = len({item.score for item in ranked}) == len(ranked)
+        ranked.sort(key=_SCORE if differ else _order, reverse=True)
         return ranked
 
 
@@ -273,27 +275,27 @@ def _meant(candidate: Candidate, intent: QueryIntent) -> bool:
     return candidate.source_type in intent.source_types
 
 
-def _beside(candidates: Sequence[Candidate], alone: Sequence[float]) -> dict[str, dict[int, float]]:
-    """For each message, the best of the messages in the turns around it."""
-    said: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    for candidate, score in zip(candidates, alone, strict=True):
-        if isinstance(candidate.key, tuple):
-            conversation, number = candidate.key
-            said[conversation][number] = score
-    found: dict[str, dict[int, float]] = {}
-    for conversation, speakers in speakers_of(candidates).items():
-        scores = said[conversation]
-        following, farther = dict.fromkeys(scores, 0.0), dict.fromkeys(scores, 0.0)
-        for first, second, turns in near_pairs(speakers):
-            best = following if turns == 1 else farther
-            if (score := scores[second]) > best[first]:
-                best[first] = score
-            if (score := scores[first]) > best[second]:
-                best[second] = score
-        found[conversation] = {
-            number: _NEXT_TURN * following[number] + _FARTHER * farther[number] for number in scores
-        }
-    return found
+def _beside(candidates: Sequence[Candidate], alone: Sequence[float]) -> list[float]:
+    """For each candidate the best of the messages in the turns around it; 0 for other kinds."""
+    following, farther = [0.0] * len(alone), [0.0] * len(alone)
+    messages = sorted(
+        [
+            (candidate.key, (candidate.role, candidate.speaker), place)
+            for place, candidate in enumerate(candidates)
+            if isinstance(candidate.key, tuple)
+        ]
+    )
+    places = [place for _, _, place in messages]
+    for one, other, turns in near_pairs([(key, speaker) for key, speaker, _ in messages]):
+        first, second = places[one], places[other]
+        best = following if turns == 1 else farther
+        if (score := alone[second]) > best[first]:
+            best[first] = score
+        if (score := alone[first]) > best[second]:
+            best[second] = score
+    return [
+        _NEXT_TURN * near + _FARTHER * far for near, far in zip(following, farther, strict=True)
+    ]
 
 
 def _assisted(candidates: Sequence[Candidate], intent: QueryIntent) -> Collection[str]:
