@@ -16,7 +16,7 @@ Words = frozenset[str]
 Source = tuple[str, str]
 """A message by conversation id and message id."""
 
-_SOURCES = "sources"
+_SOURCES, _TEXT = "sources", "text"
 _READ = 4_000
 """Characters of a text whose words are compared."""
 _SAID = 0.65
@@ -47,6 +47,17 @@ class ComparedText:
         if self._words is None:
             self._words = words_of(self._text)
         return self._words
+
+
+def text_of(item: Memory | Message) -> ComparedText:
+    """The text of an item; its words are kept with one that outlives the call."""
+    memo = item.memo
+    if memo is None:
+        return ComparedText(item.content)
+    known: ComparedText | None = memo.get(_TEXT)
+    if known is None:
+        known = memo[_TEXT] = ComparedText(item.content)
+    return known
 
 
 def sources_of(item: object) -> Sequence[Source]:

@@ -24,6 +24,7 @@ class RelevantItem:
         summary: If set, shown instead of the beginning of `text`.
         memory: The memory, if it is one.
         summary_of: The summary, if it is one.
+        message: The message, if it is one.
         role: For a message, the speaker's role.
         said_in: For a message, its conversation.
         at: When it was said or created.
@@ -49,6 +50,7 @@ class RelevantItem:
     sources: Sequence[Source] = ()
     instead: str = ""
     first: bool = False
+    message: Message | None = None
 
     @classmethod
     def of_memory(cls, memory: Memory, score: float = 0.0, instead: str = "") -> RelevantItem:
@@ -111,6 +113,8 @@ class RelevantItem:
             partly_until,
             sources_of(message),
             instead,
+            False,
+            message,
         )
 
     @property

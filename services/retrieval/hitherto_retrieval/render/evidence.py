@@ -21,7 +21,14 @@ from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget,
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import DayOfConversation, Lines
 from hitherto_retrieval.render.order_of_change import in_order_of_change, is_plain, telling, time_of
-from hitherto_retrieval.repetition import ComparedText, Source, is_kept, is_outlined, is_said
+from hitherto_retrieval.repetition import (
+    ComparedText,
+    Source,
+    is_kept,
+    is_outlined,
+    is_said,
+    text_of,
+)
 from hitherto_shared.models import Memory
 
 _BREVITY = 0.1
@@ -29,8 +36,9 @@ _BREVITY = 0.1
 one goes first, and a clearly better match goes first however long it is."""
 _SHORT = 60
 """Lines of fewer characters count as this long: a few tokens less are no reason to go first."""
-_LONG, _LENGTH = 250, 0.3
-"""A line of more characters than this also loses by this exponent of what it is longer."""
+_LONG, _LENGTH, _CUT = 250, 0.3, 500
+"""A line of more characters than this also loses by this exponent of what it is longer, up to where
+it is cut."""
 _SHARES = {"message": 1.0, "memory": 0.83}
 _OTHERS = 0.75
 """What scores of a kind count: a message's scale is longer, because it also has neighbours."""
@@ -118,7 +126,7 @@ class AnsweringLines(Section):
         self._messages: dict[Source, list[ComparedText]] = {}
         for _, item in self._found:
             if item.memory is None and not lines.is_partly_old(item):
-                text = ComparedText(item.text)
+                text = ComparedText(item.text) if item.message is None else text_of(item.message)
                 for source in item.sources:
                     self._messages.setdefault(source, []).append(text)
         lines.expect(memories)
@@ -150,7 +158,7 @@ class AnsweringLines(Section):
         if not is_plain(memory):
             return False
         sources = [(each.conversation_id, each.message_id) for each in memory.sources]
-        said = ComparedText(memory.content)
+        said = text_of(memory)
         return any(
             is_said(said.words, message.words)
             for source in telling(memory, sources)
@@ -253,7 +261,7 @@ class AnsweringLines(Section):
         if item.memory is not None:
             # The line of one in doubt says more than its message.
             compared = item.sources and item.memory.doubt is None
-            return ComparedText(item.memory.content if compared else "")
+            return text_of(item.memory) if compared else ComparedText("")
         if item.summary_of is not None:
             # One that no longer holds in part says so.
             return ComparedText("" if item.partly_until is not None else item.text or item.title)
@@ -263,7 +271,9 @@ class AnsweringLines(Section):
             if outlined is None or 2 * len(item.text) < outlined:
                 return ComparedText("")
         # A speaker's name is no part of what is said.
-        return ComparedText(item.text if entry.value.endswith(item.text) else entry.value)
+        if not entry.value.endswith(item.text):
+            return ComparedText(entry.value)
+        return ComparedText(item.text) if item.message is None else text_of(item.message)
 
     def _stands(self, item: RelevantItem, text: ComparedText) -> bool:
         """Whether a printed line that the item is connected with holds its words."""
@@ -325,7 +335,8 @@ def _worth(item: RelevantItem, of_many: bool) -> float:
     if item.first:
         return float("inf")
     kind = "message" if item.role else "memory" if item.memory is not None else ""
-    length = min(max(_SHORT, len(item.summary or item.text)), 500)
+    length = len(item.summary or item.text)
+    length = _SHORT if length < _SHORT else length if length < _CUT else _CUT
     long = (length / _LONG) ** _LENGTH if length > _LONG else 1.0
     share = _SHARES.get(kind, _OTHERS) * (1.0 if item.partly_until is None else _STALE)
     if of_many and item.role == "assistant" == item.title:

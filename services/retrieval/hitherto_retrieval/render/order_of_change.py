@@ -68,6 +68,8 @@ def _newest_message_first(
     found: list[tuple[float, RelevantItem]],
 ) -> Sequence[tuple[float, RelevantItem]]:
     """The messages that a changed memory came from change places, so that the newest is first."""
+    if not any(item.memory is not None and changed_by(item.memory) for _, item in found):
+        return found
     places = {
         source: place
         for place, (_, item) in enumerate(found)
@@ -108,6 +110,9 @@ def told_anew(items: Sequence[RelevantItem]) -> Mapping[Source, str]:
     A message precedes the change if it is as old as the memory, or changed it before another one
     did. What a memory says in a note of its own is no note of its messages.
     """
+    memories = [item for item in items if item.memory is not None and changed_by(item.memory)]
+    if not memories:
+        return {}
     said = {
         source: item.at
         for item in items
@@ -115,13 +120,13 @@ def told_anew(items: Sequence[RelevantItem]) -> Mapping[Source, str]:
         for source in item.sources
     }
     found: dict[Source, str] = {}
-    for item in items:
+    for item in memories:
         memory = item.memory
         if memory is None or not is_plain(memory) or memory.doubt or memory.status != "active":
             continue
         changed = {*changed_by(memory)}
         last = max((said[each] for each in changed & said.keys()), default=None)
-        for source in said.keys() & item.sources if changed else ():
+        for source in said.keys() & item.sources:
             if source in changed:
                 precedes = last is not None and said[source] < last
             else:

@@ -14,6 +14,7 @@ from hitherto_retrieval.repetition import (
     is_kept,
     is_said,
     sources_of,
+    text_of,
     weight_of,
     words_of,
 )
@@ -53,13 +54,13 @@ def each_once(hits: Sequence[Hit], limit: int) -> list[Hit]:
             break
         sources = sources_of(hit.item)
         if isinstance(hit.item, Message):
-            text = ComparedText(hit.item.content)
+            text = text_of(hit.item)
             memories = made_of.get(sources[0], ())
             if any(is_kept(text.words, memory.words) for memory in memories):
                 continue
             said[sources[0]] = text
         elif isinstance(hit.item, Memory) and sources:
-            text = ComparedText(hit.item.content)
+            text = text_of(hit.item)
             if any(is_said(text.words, said[each].words) for each in sources if each in said):
                 continue
             for source in sources:

@@ -122,8 +122,8 @@ class CachedPassages:
         cosines = self._vectors.cosines(places, query.vector)
         scores = query.bm25.of_each([row.lexical_no for row in rows])
         return [
-            Candidate(*row.features, score, cosine, *row.author)
-            for row, score, cosine in zip(rows, scores, cosines, strict=True)
+            Candidate(*features, score, cosine, *author)
+            for (features, _, _, author), score, cosine in zip(rows, scores, cosines, strict=True)
         ]
 
 
