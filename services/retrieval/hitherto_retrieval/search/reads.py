@@ -235,7 +235,7 @@ class UserReads:
     def answered(self, keys: Sequence[MessageKey]) -> Statement[Mapping[MessageKey, int]]:
         """The number of the user's last message before each message."""
         if self._messages is not None:
-            return Answered(self._messages.answered(keys))
+            return Answered(self._messages.answered)
         return neighbours.answered(self.scope, keys)
 
     def whole(self, kind: Kind, keys: Sequence[Key]) -> Whole:

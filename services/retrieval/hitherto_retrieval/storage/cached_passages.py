@@ -144,6 +144,9 @@ class CachedMessages(CachedPassages):
         vectors: Their vectors.
         caveats: What a prompt must know of some of them.
         memories: The current memories of the same state, some of them learnt from messages.
+
+    Attributes:
+        answered: See `neighbours.answered`.
     """
 
     def __init__(
@@ -175,7 +178,7 @@ class CachedMessages(CachedPassages):
         self._places = {key: place for place, key in enumerate(self._keys)}
         roles = [message.role for message in self._messages]
         self._found = np.asarray([role in ("user", "assistant") for role in roles], dtype=bool)
-        self._told = self._by_user = np.asarray([role == "user" for role in roles], dtype=bool)
+        self._told = np.asarray([role == "user" for role in roles], dtype=bool)
         made_of = memories.made_of()
         said = (made_of.get((each.conversation_id, each.message_id)) for each in self._messages)
         self._learnt: Mapping[MessageKey, _Learnt] = {
@@ -183,22 +186,22 @@ class CachedMessages(CachedPassages):
             for key, places in zip(self._keys, said, strict=True)
             if places is not None
         }
+        self.answered = self._answered()
         # By the message and how far its neighbours may be.
         self._neighbours: dict[tuple[int, int, int], Sequence[int]] = {}
 
-    def answered(self, keys: Iterable[MessageKey]) -> dict[MessageKey, int]:
-        """See `neighbours.answered`."""
+    def _answered(self) -> dict[MessageKey, int]:
+        """As `neighbours.answered` finds it of each message."""
         found: dict[MessageKey, int] = {}
-        for key in keys:
-            before = self._places.get(key, 0) - 1
-            while before >= 0 and self._keys[before][0] == key[0]:
-                number = self._keys[before][1]
-                if number < key[1] - EXCHANGE:
-                    break
-                if self._by_user[before]:
-                    found[key] = number
-                    break
-                before -= 1
+        said_in, asked = "", -EXCHANGE
+        for key, by_user in zip(self._keys, self._told.tolist(), strict=True):
+            conversation, number = key
+            if conversation != said_in:
+                said_in, asked = conversation, -EXCHANGE
+            if asked > 0 and number - asked <= EXCHANGE:
+                found[key] = asked
+            if by_user:
+                asked = number
         return found
 
     def whole(self, keys: Iterable[MessageKey]) -> dict[MessageKey, Message]:
