@@ -301,7 +301,8 @@ async def test_what_is_told_is_what_the_database_has(reader: Reader) -> None:
     found = await answer(reader, memories.by_ids(person.scope, person.ids))
     theirs = [memory for memory in found if memory.status in CURRENT_STATUSES]
     usage = (await answer(reader, people.user(person.scope, with_usage=True))).usage
-    ours = cached.used(person.ids, usage)
+    whole = cached.whole(person.ids)
+    ours = dict(zip(whole, cached.used(list(whole.values()), usage), strict=True))
     assert ours == {memory.memory_id: memory for memory in theirs}
     assert {memory.access_count for memory in ours.values()} == {0, 3}
 

@@ -268,14 +268,14 @@ class UserReads:
             lambda found: {chunk.chunk_id: chunk for chunk in found}
         )
 
-    def used(self, memories: Sequence[Memory]) -> Mapping[UUID, Memory]:
-        """Memories read whole, by id, as they were used; those that have their usage are left out.
+    def used(self, memories: Sequence[Memory]) -> Sequence[Memory]:
+        """Memories that were read whole, as they were used.
 
         Of what is found, little is returned: only for that, the usage is looked up.
         """
         if self.snapshot is None:
-            return {}
-        return self.snapshot.memories.used([each.memory_id for each in memories], self._usage)
+            return memories
+        return self.snapshot.memories.used(memories, self._usage)
 
     def _cached_whole(self, kind: Kind, keys: Sequence[Any]) -> Mapping[Any, Item] | None:
         """The items, if the snapshot has them; a search may ask for memories not current."""

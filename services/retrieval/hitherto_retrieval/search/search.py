@@ -245,10 +245,10 @@ class SearchRun:
         if repeats(question.kinds) and not question.empty:
             # Few are left out: hardly more are read than are returned.
             shown = await in_thread_if_long(to_be_compared(shown), each_once, hits, limit)
-        used = self._reads.used([hit.item for hit in shown if isinstance(hit.item, Memory)])
-        for hit in shown if used else ():
-            if isinstance(hit.item, Memory):
-                hit.item = used.get(hit.item.memory_id, hit.item)
+        told = [(hit, hit.item) for hit in shown if isinstance(hit.item, Memory)]
+        used = self._reads.used([memory for _, memory in told])
+        for (hit, _), memory in zip(told, used, strict=True):
+            hit.item = memory
         if found.nearest:
             return replace(found, hits=(), nearest=shown)
         further: Sequence[Hit] = ()

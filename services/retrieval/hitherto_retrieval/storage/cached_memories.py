@@ -163,10 +163,14 @@ class CachedMemories:
             each: memories[place] for each in memory_ids if (place := places.get(each)) is not None
         }
 
-    def used(self, memory_ids: Sequence[UUID], usage: bytes) -> dict[UUID, Memory]:
-        """Whole memories by id, as they were used; ids that are not cached are left out."""
-        cached = [place for each in memory_ids if (place := self._places.get(each)) is not None]
-        return {memory.memory_id: memory for memory in self._used(cached, usage)}
+    def used(self, memories: Sequence[Memory], usage: bytes) -> list[Memory]:
+        """Memories as they were used; those that are not cached have their usage already."""
+        places = [self._places.get(memory.memory_id) for memory in memories]
+        used = iter(self._used([place for place in places if place is not None], usage))
+        return [
+            memory if place is None else next(used)
+            for memory, place in zip(memories, places, strict=True)
+        ]
 
     def _used(self, places: Sequence[int], usage: bytes) -> list[Memory]:
         """The memories at `places`, as they were used."""
