@@ -10,6 +10,7 @@ from hitherto_client.results import Job
 from tests.e2e.conftest import Services
 from tests.e2e.test_command import Typed, at, at_model, lines, said, typed  # noqa: F401 - fixtures
 from tests.scripted_model import ScriptedModel, StatusFault
+from tests.tenants import ISSUED, Tenant
 
 
 async def test_a_refused_key_is_named_where_somebody_waits(
@@ -86,6 +87,7 @@ async def test_a_list_of_memories_says_why_more_is_not_known(
 async def test_a_chat_that_waits_is_learnt_from_on_request(
     at: Typed,  # noqa: F811
     services: Services,
+    tenant: Tenant,
 ) -> None:
     async with AsyncHitherto(
         services.retrieval_address, services.extraction_address, api_key=services.token
@@ -130,3 +132,9 @@ async def test_a_chat_that_waits_is_learnt_from_on_request(
     assert await at("why", memory.id) == "\n".join([*told, ""]), "the id says whose it is"
     await at("why", "01890000-0000-7000-8000-000000000000", code=1)
     assert "nobody whom you may read" in at.err
+    assert "`hitherto memories bea`" in (await at("why", "bea", code=2), at.err)[1]
+    for user in ("ana", "bea"):
+        await at("profile", user, "department=sales")
+    person = ISSUED.token(sub="bea", tenant=tenant.tenant_id, scope="read", departments=["sales"])
+    told_to_her = await at("why", memory.id, "--api-key", person)
+    assert told_to_her == "\n".join([*told, ""]), "whose colleagues come first"

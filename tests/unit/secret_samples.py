@@ -262,6 +262,8 @@ _HARMLESS: tuple[Callable[[random.Random], str], ...] = (
     lambda c: f'<input type="password" name="password" id="pw{c.randrange(99)}">',
     lambda c: f"PASSWORD=${{DB_PASSWORD{c.randrange(9)}}} API_KEY=<your-api-key-{c.randrange(9)}>",
     lambda c: f"I forgot my password: it had {c.randrange(8, 30)} characters",
+    lambda c: f"/login?password=required&remember-me={c.randrange(9)}",
+    lambda c: f"Password: &lt;your password&gt; ({c.randrange(8, 30)} characters)",
     lambda c: f"Your password is at least {c.randrange(8, 16)} characters long.",
     lambda c: f"the password is base64-encoded, since version {c.randrange(9)}.{c.randrange(9)}",
     lambda c: f"Das Passwort ist seit dem {c.randrange(1, 28)}.09.2026 abgelaufen",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 from dataclasses import asdict
 from typing import Any
@@ -14,11 +15,12 @@ from hitherto.v1 import history_pb2, retrieval_service_pb2
 from hitherto_client import Hitherto
 from hitherto_client.command.learning import tell_waiting, waiting
 from hitherto_client.command.options import Argument, connect
-from hitherto_client.command.output import FAILED, OK, Output
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Waits
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, day, short
 from hitherto_client.days import iso_day, use_zone, zone_or_utc
+from hitherto_client.errors import HithertoCallError
 from hitherto_client.results import Message, Proof, SourceQuote
 
 FILTERS = (
@@ -198,11 +200,15 @@ HISTORY = (
 )
 
 
+_IS_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _AROUND = 160
 """Characters of a neighbouring message."""
 
 
 def _prove(options: argparse.Namespace, output: Output) -> int:
+    if not options.user and not _IS_ID.fullmatch(options.id):
+        listed = f"hitherto memories {shlex.quote(options.id)}"
+        raise UsageError(f"{options.id} is no id of a memory: `{listed}` lists those of a user")
     with connect(options) as client:
         if options.user and options.consistency_token:
             _read_after(client, options.user, options.consistency_token)
@@ -222,10 +228,15 @@ def _prove(options: argparse.Namespace, output: Output) -> int:
 def _whose(client: Hitherto, memory_id: str, token: str) -> str:
     """The user whose memory it is, of those that the credential may read; empty if nobody's."""
     for each in client.profiles(include_without_profile=True):
-        if token:
-            _read_after(client, each.user_id, token)
-        if client.get_memory(each.user_id, memory_id) is not None:
-            return each.user_id
+        try:
+            if token:
+                _read_after(client, each.user_id, token)
+            if client.get_memory(each.user_id, memory_id) is not None:
+                return each.user_id
+        except HithertoCallError as error:
+            # Of colleagues, a person may see the profile and no memories.
+            if error.reason != "USER_NOT_ALLOWED":
+                raise
     return ""
 
 

@@ -92,7 +92,7 @@ _WORDS_JOINED = re.compile(
 def is_password(text: str) -> bool:
     """Whether what follows a word for password is one: no word, date, number or placeholder."""
     mixed = has_letter_and_digit(text) or (
-        any(map(str.isalpha, text)) and any(sign in "!@#$%^&*+?~" for sign in text[:-1])
+        any(map(str.isalpha, text)) and any(sign in "!@#$%^*+?~" for sign in text[:-1])
     )
     return mixed and _WORDS_JOINED.fullmatch(text) is None and not text.startswith(_NO_PASSWORD)
 
@@ -297,7 +297,8 @@ SHAPES: tuple[SecretShape, ...] = (
         re.compile(
             rf"(?<![a-z])(?:{'|'.join(_PASSWORD_WORDS)}){_SAID}"
             # The name of another value ends it: `?password=…&x=1`, `Password=…;User Id=sa`.
-            r"""(?P<secret>(?:[^\s"'`<>(){}\[\],;&，。、]|[;&](?=\w)(?!\w[\w ]{0,30}=)){6,256}+)"""
+            r"""(?P<secret>(?:[^\s"'`<>(){}\[\],;&，。、]"""
+            r"""|[;&](?=\w)(?!\w[\w .%-]{0,30}[=(\[{])){6,256}+)"""
             r"""(?![(\[{])"""
         ),
         named=True,
