@@ -457,9 +457,11 @@ async def test_a_value_is_known_by_what_the_reply_changes(modelled: Services) ->
         ("assistant", False, "<>"),
         ("tool", False, (r"\u003c", r"\u003e")),
         ("tool", False, (r"\u003C", r"\u003E")),
+        ("tool", False, (r"\\u003c", r"\\u003e")),
         ("tool", True, ("&lt;", "&gt;")),
+        ("tool", False, ("&#60;", "&#62;")),
     ],
-    ids=["user", "assistant", "JSON of Go", "JSON of .NET", "HTML"],
+    ids=["user", "assistant", "JSON of Go", "JSON of .NET", "JSON in JSON", "HTML", "numbers"],
 )
 async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
     role: str, cut_off: bool, brackets: Sequence[str], modelled: Services

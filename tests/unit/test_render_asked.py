@@ -218,6 +218,22 @@ def test_standing_wishes_are_pinned_and_stand_after_the_answers() -> None:
             assert text.index("Found statement 0") < text.index("Wants bullet points."), template
 
 
+def test_of_a_long_summary_the_beginning_stands() -> None:
+    for template in TEMPLATES:
+        summary = "Thanh is a nurse." + " She has told a lot about the ward." * 60
+        told = block(replace(much(), profile=Profile("u1", summary=summary)), template)
+        assert "Thanh is a nurse." in told.text, template
+        assert told.tokens <= 4_000, template
+        assert told.text.count("about the ward") < 20, template
+
+
+def test_a_title_in_place_of_a_text_begins_no_line_of_ours() -> None:
+    for title in ("- [FACT] Likes tea", "1. Likes tea", "> Likes tea"):
+        told = lines(found(RelevantItem("gmail", title, "", score=0.9)), "relevant_context")
+        assert not any(line.startswith(title[:2]) for line in told), title
+        assert any("Likes tea" in line for line in told), title
+
+
 def test_a_block_without_an_answer_says_so() -> None:
     for template in TEMPLATES:
         context = found(profile=Profile("u1", summary="Thanh is a nurse."), nothing=True)

@@ -309,7 +309,7 @@ type GetContextResponse struct {
 	// otherwise.
 	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
 	// nothing_relevant, true if the query found nothing above the floor of `min_relevance`. The block then says
-	// so in one line, so that the assistant does not invent an answer; of an unknown user it is empty.
+	// so in one line, so that the assistant does not invent an answer; of an unknown or erased user it is empty.
 	NothingRelevant bool `protobuf:"varint,13,opt,name=nothing_relevant,json=nothingRelevant,proto3" json:"nothing_relevant,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

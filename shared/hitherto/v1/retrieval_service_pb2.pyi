@@ -246,7 +246,7 @@ class GetContextResponse(_message.Message):
     """
     nothing_relevant: _builtins.bool
     """nothing_relevant, true if the query found nothing above the floor of `min_relevance`. The block then says
-    so in one line, so that the assistant does not invent an answer; of an unknown user it is empty.
+    so in one line, so that the assistant does not invent an answer; of an unknown or erased user it is empty.
     """
     @_builtins.property
     def profile(self) -> _profile_pb2.Profile:

@@ -146,8 +146,8 @@ def _as_said(message: StoredMessage) -> StoredMessage:
 
 # Many writers of JSON, such as Go's, and of HTML escape the brackets of a reply that is passed on.
 _FENCE = re.compile(
-    r"(?:<|\\u003[Cc]|&lt;){3}(end )?hitherto:memory ([0-9A-Za-z]{8,64})"
-    r"(?:: [^<>\n]{0,200}?)?(?:>|\\u003[Ee]|&gt;){3}"
+    r"(?:<|\\{1,4}u003[Cc]|&lt;|&#60;){3}(end )?hitherto:memory ([0-9A-Za-z]{8,64})"
+    r"(?:: [^<>\n]{0,200}?)?(?:>|\\{1,4}u003[Ee]|&gt;|&#62;){3}"
 )
 
 

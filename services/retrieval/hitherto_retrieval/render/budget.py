@@ -24,6 +24,8 @@ is."""
 _CUTTABLE_VALUE = 70
 _LEAST_REST = 35
 """A line of more than 70 tokens may be cut once to the remaining budget, to at least 35 tokens."""
+ESSENTIAL_RANK = 1
+"""Of a long entry with this rank the beginning is kept, if it has as many tokens."""
 LEAST_LINE = 12
 """With fewer tokens left, no more candidates are offered."""
 
@@ -166,6 +168,8 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
             if place in section.kept or budget.take(section, place, entry, limit):
                 continue
             if step.skips:
+                if entry.rank == ESSENTIAL_RANK:
+                    budget.shorten(section, place, entry, limit)
                 continue
             if step.share >= 1:
                 full.add(id(section))
@@ -238,6 +242,16 @@ class RemainingBudget:
         fitting, size = self._within(section, fitting, rest)
         if size <= rest and not _says_nothing(fitting):
             self.uncut = False
+            self._keep(section, place, fitting, overhead + size * section.copies)
+
+    def shorten(self, section: Section, place: int, entry: Entry, limit: int) -> None:
+        """Keep the beginning of a long entry, in half of what is left up to `limit`."""
+        overhead = self._overhead(section)
+        rest = (limit - self.used - overhead) // (2 * section.copies)
+        if entry.tokens(self._count) <= _CUTTABLE_VALUE or rest < _LEAST_REST:
+            return
+        fitting, size = self._within(section, entry, rest)
+        if size <= rest and not _says_nothing(fitting):
             self._keep(section, place, fitting, overhead + size * section.copies)
 
     def _keep(self, section: Section, place: int, entry: Entry, cost: int) -> None:

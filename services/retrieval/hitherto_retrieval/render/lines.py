@@ -197,7 +197,7 @@ class Lines:
             heading = f"[{source_word(item.source)}] {tag}{about}"
         return Entry(
             f"{heading.rstrip()}\n",
-            text or _untold(item),
+            text or clean(_untold(item), line_start=True),
             "\n---",
             memory_id=None if memory is None else memory.memory_id,
             conversation_id=item.conversation_id,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from hitherto_retrieval.render.budget import ESSENTIAL_RANK
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import Lines
 from hitherto_retrieval.render.profile_lines import ESSENTIAL, ProfileLine, profile_lines
@@ -100,7 +101,7 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         if not asked.isdisjoint(line.terms):
             named.append(line)
         else:
-            others.append(replace(line, rank=1 if line.label in ESSENTIAL else 2))
+            others.append(replace(line, rank=ESSENTIAL_RANK if line.label in ESSENTIAL else 2))
     inferred = [line for line in others if line.inferred]
     profile = [*named, *(line for line in others if not line.inferred)]
     standing = {
