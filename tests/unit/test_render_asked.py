@@ -281,6 +281,36 @@ def test_words_decide_what_stands_twice() -> None:
     assert block(moved).text.count("Glasgow") == 1
 
 
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_was_said_again_in_the_same_words_stands_once_with_its_days(template: str) -> None:
+    """A request of every week would fill the block; an answer is kept beside its question."""
+    request = "Please write the weekly report for me."
+    said = [message(number, request) for number in (0, 1, 2, 3, 4, 9)]
+    asked = [
+        message(5, "Do you eat fish?", "assistant"),
+        message(6, "Do you eat meat?", "assistant"),
+    ]
+    yes = [message(5, "Yes."), message(6, "Yes.")]
+    titled = [summary(f"s{number}", "Weekly report", "") for number in range(3)]
+    context = found(
+        *(RelevantItem.of_message(one, 0.9 - place / 100) for place, one in enumerate(said)),
+        *(
+            RelevantItem.of_message(replace(one, conversation_id=f"q{one.message_id}"), 0.7)
+            for one in (*asked, *yes)
+        ),
+        *(RelevantItem.of_summary(one, 0.6) for one in titled),
+    )
+    text = block(context, template).text
+    assert text.count(request) == 1
+    assert "2026-01-10" in text
+    assert "(also on 2026-01-05, 2026-01-04, 2026-01-03 and 2 other days)" in text
+    assert text.count("Yes.") == 2
+    assert text.count("Weekly report") == 1
+    assert "also" not in block(replace(context, today=None), template).text.casefold().replace(
+        "also related", ""
+    )
+
+
 def test_a_message_takes_the_place_of_the_memory_that_gives_way_to_it() -> None:
     """What was true then does not come to stand above what is true now."""
     now = message(1, "Since last week I live in Glasgow")

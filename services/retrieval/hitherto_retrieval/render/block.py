@@ -25,6 +25,7 @@ from hitherto_retrieval.render.layouts import (
     what_you_know,
 )
 from hitherto_retrieval.render.lines import Lines
+from hitherto_retrieval.render.said_again import once_each
 from hitherto_retrieval.render.tokens import CountTokens, estimated_tokens
 from hitherto_retrieval.render.values import ELLIPSIS
 
@@ -80,6 +81,7 @@ def render(
             "The fence id must be 8 to 64 ASCII letters and digits; make a random one."
         )
     today = _day_of(context.today)
+    context = replace(context, relevant=once_each(context.relevant))
     lines = Lines.of(context, annotate=annotate)
     if template == CUSTOM:
         layout, by_name = custom_layout(context, custom_template, lines)

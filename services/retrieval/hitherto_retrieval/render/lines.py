@@ -16,6 +16,7 @@ from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.order_of_change import changed_by, told_anew
 from hitherto_retrieval.render.passage import passage
 from hitherto_retrieval.render.profile_lines import ProfileLine
+from hitherto_retrieval.render.said_again import also_on
 from hitherto_retrieval.render.values import (
     ELLIPSIS,
     beginning,
@@ -292,7 +293,15 @@ class Lines:
         return f"{self._iso(at)} " if self.context.dated and at is not None else ""
 
     def _caveat(self, item: RelevantItem) -> str:
-        """What no longer holds of an item that is no memory, or what its words have become."""
+        """What no longer holds of an item that is no memory, or what its words have become.
+
+        Before it, on which other days the same was said.
+        """
+        dated = self.context.dated and item.at is not None
+        days = [self._iso(at) for at in (item.at, *item.again) if dated and at is not None]
+        return f"{also_on(days)}{self._outdated(item)}"
+
+    def _outdated(self, item: RelevantItem) -> str:
         if item.partly_until is not None:
             return self._partly(item.partly_until, self._then(item.instead))
         now = [self._anew[source] for source in item.sources if source in self._anew]
