@@ -129,7 +129,10 @@ def from_record(record: dict[str, Any], defaults: Defaults) -> conversation_pb2.
     if not transcript.user_id:
         raise ValueError("`user_id` is missing: add it, or name the user with --user")
     if not transcript.conversation_id:
-        raise ValueError("`conversation_id` is missing: add it, or give one with --conversation")
+        # An import is of many conversations, so it has no such option.
+        raise ValueError(
+            "`conversation_id` is missing: add it, or name it with `hitherto submit --conversation`"
+        )
     for index, message in enumerate(messages):
         try:
             transcript.messages.append(_message(message))

@@ -302,14 +302,19 @@ class ImportPlan:
     def lines(self) -> list[str]:
         """The plan for people."""
         given, written = self.tokens
-        found = [
-            f"{self.conversations:,} conversations with {self.messages:,} messages, of which the"
-            f" user wrote {self.by_user:,}; {self.memories:,} memories"
-        ]
+        parts = []
+        if self.conversations or not self.memories:
+            parts.append(
+                f"{self.conversations:,} conversations with {self.messages:,} messages, of which"
+                f" the user wrote {self.by_user:,}"
+            )
+        if self.memories:
+            parts.append(f"{self.memories:,} memories")
+        found = ["; ".join(parts)]
         if self.times:
             found.append(f"from {self.times[0][:10]} to {self.times[1][:10]}")
         if self.unreadable:
-            found.append(f"{self.unreadable:,} lines would be refused; the import names them")
+            found.append(f"would be refused: {self.unreadable:,}")
         if self.undated:
             found.append(
                 f"{self.undated:,} messages have no `created_at` and would count as said at the"

@@ -110,9 +110,11 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
     with Bar(output, end_known=size is not None) as bar:
         for file in files:
             for record in file.records():
-                if record.value is not None and not file.problem(record):
+                problem = record.problem if record.value is None else file.problem(record)
+                if record.value is not None and not problem:
                     plan.count(record.value)
                 else:
+                    file.refuse(record.line, problem)
                     plan.unreadable += 1
                 _progress(bar, read + file.read, size, plan.messages, f"{plan.messages} messages")
             read += file.read
@@ -122,6 +124,7 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
     else:
         for line in plan.lines():
             output.line(line)
+        _tell_refused(output, files)
     return OK
 
 
@@ -152,18 +155,7 @@ def _tell(output: Output, files: list[ImportedFile]) -> None:
     for file in files:
         if not (file.accepted or file.known or file.refused):
             output.note(f"{file.title} holds nothing to import")
-        for line, problem in file.errors[:_SHOWN_ERRORS]:
-            unit = "record" if file.options.source else "line"
-            place = f", {unit} {line}" if line else ""
-            output.error(f"{file.title}{place}: {problem}", prefix="")
-        if file.refused > _SHOWN_ERRORS:
-            output.note(
-                f"{file.refused - _SHOWN_ERRORS} more were refused; --json names up to 1000"
-            )
-    if any(not (file.kind or file.options.source) and file.refused for file in files):
-        output.note(
-            f"an export of another product is named with --from: {', '.join(sorted(FORMATS))}"
-        )
+    _tell_refused(output, files)
     # Of a file with two kinds of records, both readings leave out the same.
     for told in dict.fromkeys(
         f"{file.title}: {line}" for file in files for line in left_out(file.report)
@@ -171,6 +163,22 @@ def _tell(output: Output, files: list[ImportedFile]) -> None:
         output.note(told)
     if any(file.kind == "transcripts" and file.accepted for file in files):
         output.note("they are read in the background: see `hitherto jobs --state queued`")
+
+
+def _tell_refused(output: Output, files: list[ImportedFile]) -> None:
+    """Name the first records that are refused, and why."""
+    for file in files:
+        for line, problem in file.errors[:_SHOWN_ERRORS]:
+            unit = "record" if file.options.source else "line"
+            place = f", {unit} {line}" if line else ""
+            output.error(f"{file.title}{place}: {problem}", prefix="")
+        if file.refused > _SHOWN_ERRORS:
+            all_of_them = "" if file.options.dry_run else "; --json names up to 1000"
+            output.note(f"{file.title}: {file.refused - _SHOWN_ERRORS} more{all_of_them}")
+    if any(not (file.kind or file.options.source) and file.refused for file in files):
+        output.note(
+            f"an export of another product is named with --from: {', '.join(sorted(FORMATS))}"
+        )
 
 
 _FILES = (

@@ -236,7 +236,10 @@ class TestRecords:
         plan = json.loads(ready.run(0, [*arguments, "--user", "ana", "--json"]).out)
         assert (plan["conversations"], plan["messages"], plan["memories"]) == (1, 1, 1)
         assert (plan["unreadable_lines"], plan["first"], plan["last"]) == (5, "", "")
-        assert "6 lines would be refused" in ready.run(0, arguments).out
+        told = ready.run(0, arguments)
+        assert "would be refused: 6" in told.out
+        assert "memories.jsonl, line 1: " in told.err
+        assert "memories.jsonl, line 3: is a transcript among memories" in told.err
 
 
 class TestDocuments:
