@@ -241,6 +241,10 @@ def test_what_the_user_did_not_say_says_whose_it_is(template: str, origin: str) 
         assert CLAIM in text
         assert text.count(LABELS[origin]) == 1
     users = "\n".join(printed(PromptContext(memories=[memory(1, "fact", USERS)]), template))
+    concluded = replace(memory(1, "fact", CLAIM), origin="assistant", source="inference")
+    text = "\n".join(printed(PromptContext(memories=[concluded]), template))
+    assert "(concluded by an assistant)" in text
+    assert "said by" not in text
     assert "(said by" not in users
     assert "(from" not in users
 

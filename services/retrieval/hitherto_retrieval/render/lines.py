@@ -25,6 +25,7 @@ from hitherto_retrieval.render.values import (
     said_once,
     shortened,
     source_word,
+    speaker_of,
 )
 from hitherto_retrieval.repetition import Source
 from hitherto_shared.models import NEUTRAL_TITLE, Entity, Memory, Summary
@@ -39,12 +40,6 @@ _NAMED_BYTES = 24
 """The same in the line above all of them, which is read with them: a few words tell it apart."""
 _INSTEAD_BYTES = 120
 """Maximum bytes of what holds in place of what has ended."""
-_NOT_THE_USER = {
-    "assistant": "said by the assistant",
-    "tool": "from a tool",
-    "document": "from a document",
-    "operator": "from the operator",
-}
 
 
 class DayOfConversation(NamedTuple):
@@ -250,7 +245,7 @@ class Lines:
             about = f" ({memory.origin}, {held}, id {memory.memory_id}"
             by = f", replaced by {memory.superseded_by}" if memory.superseded_by else ""
             return f"{about}{by})" + self._doubt(memory)
-        notes = [_NOT_THE_USER[memory.origin]] if memory.origin in _NOT_THE_USER else []
+        notes = [speaker] if (speaker := speaker_of(memory)) else []
         if self.context.dated and (end or since not in memory.content):
             notes.append(held)
         about = f" ({', '.join(notes)})" if notes else ""

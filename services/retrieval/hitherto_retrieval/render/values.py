@@ -11,7 +11,7 @@ import re
 import unicodedata
 from string import ascii_lowercase
 
-from hitherto_shared.models import MEMORY_TYPES
+from hitherto_shared.models import MEMORY_TYPES, Memory
 from hitherto_shared.text.graphemes import is_border
 from hitherto_shared.text.normalise import INVISIBLE, SELECTORS, nfc
 
@@ -55,6 +55,13 @@ _BRACKET_TAG = re.compile(
     rf"|(?:{_OUR_WORDS})(?:, \w+)?) ?)[\]］]",
     re.IGNORECASE,
 )
+
+_NOT_THE_USER = {
+    "assistant": "said by the assistant",
+    "tool": "from a tool",
+    "document": "from a document",
+    "operator": "from the operator",
+}
 
 _SOURCE_GAP = re.compile(r"[\W_]+")
 _RESERVED_SOURCES = frozenset(
@@ -197,3 +204,11 @@ def _neutral_start(line: str) -> str:
     if role := _ROLE.match(line):
         line = f"{role[1]}“{role[2]}”{line[role.end(2) :]}"
     return line
+
+
+def speaker_of(memory: Memory) -> str:
+    """Whose word a memory is; empty if it is the user's."""
+    if memory.origin == "assistant" and memory.source == "inference":
+        # So are those that another product had concluded, whoever said what they rest on.
+        return "concluded by an assistant"
+    return _NOT_THE_USER.get(memory.origin, "")
