@@ -469,6 +469,22 @@ async def test_d16_what_was_answered_to_the_same_question_is_no_evidence(
         assert "drawer" not in told.prompt_block
 
 
+async def test_d16_what_was_said_every_week_in_the_same_words_stands_once_with_its_days(
+    modelled: Services,
+) -> None:
+    """A request that comes again and again would fill the block with one sentence."""
+    request = "Please draft the weekly report for Karin."
+    weeks = [
+        talk(request, conversation=f"week-{week}", at=MARCH + timedelta(weeks=week))
+        for week in range(6)
+    ]
+    await learn(modelled, *weeks)
+    told = await ask(modelled, "GetContext", user_id="ana", query="What do I draft for Karin?")
+    block = told.prompt_block
+    assert block.count(request) == 1, block
+    assert "(also on 2026-03-30, 2026-03-23, 2026-03-16 and 2 other days)" in block
+
+
 async def test_d16_a_profile_says_its_days_and_the_user_is_no_entity_of_the_block(
     modelled: Services,
 ) -> None:
