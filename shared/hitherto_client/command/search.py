@@ -133,7 +133,7 @@ def _show_context(output: Output, options: argparse.Namespace, reply: Any) -> No
             f"the last answer of this conversation rested on {len(reply.previous_items)} items"
         )
     more = "; --max-tokens allows more" if options.max_tokens == _ON_A_TERMINAL else ""
-    show_legs(output, reply.legs, f"{reply.prompt_tokens} tokens{more}")
+    output.note(f"{reply.prompt_tokens} tokens{more}")
     warn(output, reply.legs, degraded=reply.degraded)
 
 

@@ -35,7 +35,7 @@ SHOWN: list[tuple[str, str, dict[str, Any], list[str], list[str]]] = [
         "GetContext",
         {"promptBlock": BLOCK, "promptTokens": 17, "degraded": True, "legs": LEGS[1:2]},
         [BLOCK],
-        ["17 tokens", "timed-out", "something may be missing: documents timed out"],
+        ["17 tokens", "something may be missing: documents timed out"],
     ),
     # Each kind of result in the table of a search.
     (
