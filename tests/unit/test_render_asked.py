@@ -767,6 +767,20 @@ def test_numbers_have_no_gaps_where_lines_were_passed_over() -> None:
         assert numbers
 
 
+def test_a_recent_conversation_says_once_what_its_title_and_summary_say() -> None:
+    said = "I prefer short answers."
+    context = PromptContext(
+        conversations=[
+            summary("c1", said, f"User wrote: {said}"),
+            summary("c2", said, "About tea."),
+        ]
+    )
+    assert lines(context)[-4:-2] == [
+        f"- User wrote: {said}",
+        "- I prefer short answers: About tea.",
+    ]
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_conversation_that_nothing_is_known_of_is_not_told(template: str) -> None:
     nothing = summary("c3", NEUTRAL_TITLE, "")

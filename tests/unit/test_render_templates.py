@@ -196,7 +196,7 @@ def test_the_latest_conversation_is_in_the_block_for_a_follow_up_question() -> N
     )
     for template in BUILT_IN:
         block = render(context, template, 500, fence_id=FENCE_ID)
-        assert "- Python: Sort array trong Python." in block.text, template
+        assert "- Sort array trong Python." in block.text, template
         assert len(block.memory_ids) < 40, template
 
 

@@ -205,7 +205,7 @@ class Lines:
         day = f"{self._iso(at)} " if self.context.recent_days else self._when(at)
         return Entry(
             f"- {day}{self._partly(summary.partly_until)}",
-            labelled(_short(summary.title), clean(summary.summary)),
+            said_once(_short(summary.title), clean(summary.summary)),
             conversation_id=summary.conversation_id,
         )
 

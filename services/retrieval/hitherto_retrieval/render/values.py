@@ -117,7 +117,8 @@ def said_once(title: str, text: str) -> str:
     """`title: text`, or the one that has the other's words, from the beginning of a word on."""
     if f" {clean(title).removesuffix(ELLIPSIS)}" in f" {text}":
         return text
-    return title if title.startswith(text) else labelled(title, text)
+    # The first sentence of a conversation may be its title.
+    return title if title.startswith(text) else labelled(title.removesuffix("."), text)
 
 
 def byte_length(text: str) -> int:
