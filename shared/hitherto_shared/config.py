@@ -313,8 +313,10 @@ def is_loopback(listen: str) -> bool:
 
 def describe(error: ValidationError) -> str:
     """What is wrong with the environment, without its values."""
+    # What the library puts before our own words says nothing to people.
     return "; ".join(
-        f"{_variable(item['loc'])}: {item['msg']}" for item in error.errors(include_input=False)
+        f"{_variable(item['loc'])}: {item['msg'].removeprefix('Value error, ')}"
+        for item in error.errors(include_input=False)
     )
 
 

@@ -338,5 +338,6 @@ def test_what_is_no_address_to_listen_on() -> None:
             RetrievalSettings.model_validate({"retrieval_listen": text})
         told = describe(caught.value)
         assert re.match("HITHERTO_RETRIEVAL_LISTEN: .*HOST:PORT", told), text
+        assert "Value error" not in told
     for text in ["[::]:50051", "[fe80::1%eth0]:1", ":50051", "memory.example:1", "unix:/run/it"]:
         assert RetrievalSettings.model_validate({"retrieval_listen": text}).retrieval_listen == text
