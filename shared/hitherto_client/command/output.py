@@ -247,15 +247,22 @@ def report(error: HithertoCallError, output: Output) -> int:
     if error.violations:
         output.error(f"{service} refuses the request ({error.name}):")
         for violation in error.violations:
-            output.error(f"  {violation.field}: {violation.description}", prefix="")
+            kind = violation.field.removesuffix("_id").upper()
+            told = f"  {violation.field}: {violation.description}{_where(f'{kind}_NOT_FOUND')}"
+            output.error(told, prefix="")
         return USAGE
-    next_step = f"; try again in {error.retry_after:.0f} s" if error.retry_after else ""
-    if listed := _LISTED_BY.get(error.reason):
-        next_step = f"; `hitherto {listed}` lists those that exist"
+    later = f"; try again in {error.retry_after:.0f} s" if error.retry_after else ""
+    next_step = _where(error.reason) or later
     output.error(f"{service} answers: {error.message} ({error.name}){next_step}")
     if error.code is grpc.StatusCode.INVALID_ARGUMENT:
         return USAGE
     return UNREACHABLE if error.code is grpc.StatusCode.UNAVAILABLE else FAILED
+
+
+def _where(reason: str) -> str:
+    """Which command shows the ids there are."""
+    listed = _LISTED_BY.get(reason)
+    return f"; `hitherto {listed}` lists those that exist" if listed else ""
 
 
 _TEXT_COLUMNS = 24

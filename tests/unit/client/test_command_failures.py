@@ -37,6 +37,16 @@ from tests.unit.client.fake_services import Failure, Fakes, RunCommand
         ),
         (
             "context ana",
+            Failure(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "INVALID_FIELD",
+                violations=(("memory_id", "must be an id"),),
+            ),
+            2,
+            "memory_id: must be an id; `hitherto memories USER` lists those that exist",
+        ),
+        (
+            "context ana",
             Failure(grpc.StatusCode.UNAVAILABLE, "X", "no database", retry_after=60),
             3,
             "no database; try again in 60 s",
