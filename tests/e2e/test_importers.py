@@ -214,8 +214,8 @@ async def test_whatsapp_of_an_iphone(tmp_path: Path, ending: str) -> None:
     chat.write_bytes(IPHONE.replace("\n", ending).encode())
     first, second = records("whatsapp", chat, me="ana")
     assert first["conversation_id"] == "whatsapp:Bo:2026-08-21T14:30"
-    assert [(one["name"], one["content"]) for one in first["messages"]] == [
-        ("Ana", "Chào Bo!\nTôi sống ở Huế."),
+    assert [(one.get("name"), one["content"]) for one in first["messages"]] == [
+        (None, "Chào Bo!\nTôi sống ở Huế."),
         ("Bo", "ok: fine"),
         ("Bo", "ok: fine"),
     ]
@@ -223,6 +223,28 @@ async def test_whatsapp_of_an_iphone(tmp_path: Path, ending: str) -> None:
     assert len({one["id"] for one in first["messages"]}) == len(first["messages"])
     assert [one["content"] for one in second["messages"]] == ["Good morning"]
     assert records("whatsapp", chat, me="Ana") == [first, second]
+
+
+async def test_what_others_say_in_whatsapp_is_not_known_of_the_user(
+    at: Typed, services: Services, tmp_path: Path
+) -> None:
+    chat = tmp_path / "WhatsApp Chat with Eva.txt"
+    chat.write_text(
+        "13/03/26, 21:14 - Eva: I live in Hamburg.\n"
+        "14/03/26, 21:15 - Ana: I live in Leipzig. I work as a cook.\n"
+        "14/03/26, 21:16 - Eva: I work as a nurse. I moved to Bremen last week.\n"
+    )
+    command = ("--from", "whatsapp", "--me", "Ana", "--dates", "day", "--user", "u1", str(chat))
+    plan = await at.json("import", "--dry-run", *command)
+    assert (plan["messages"], plan["messages_of_the_user"]) == (3, 1)
+    await at("import", *command)
+    with client_of(services) as client:
+        await asyncio.to_thread(lambda: [client.wait_for_job(job) for job in client.jobs("u1")])
+        profile = await asyncio.to_thread(client.get_profile, "u1")
+    assert profile is not None
+    assert profile.facts == {"personal": {"location": "Leipzig", "occupation": "cook"}}
+    found = {one.content for one in await contents_of(services, "u1")}
+    assert {"User lives in Leipzig.", "User works as a cook.", "Eva works as a nurse."} <= found
 
 
 async def test_whatsapp_asks_where_it_would_have_to_guess(tmp_path: Path) -> None:

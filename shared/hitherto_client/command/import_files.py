@@ -191,7 +191,7 @@ def left_out(report: ExportReport) -> list[str]:
     """What of an export is not imported, for people."""
     found = []
     if report.notices:
-        found.append(f"{report.notices:,} lines are notices or stand for pictures: left out")
+        found.append(f"notices and lines that stand for pictures, left out: {report.notices:,}")
     if report.empty:
         found.append(f"{report.empty:,} records hold nothing that is imported: left out")
     if report.of_others:
@@ -223,9 +223,11 @@ class ImportPlan:
 
     Attributes:
         price: US dollars per million tokens of input and of output.
+        others_named: Whether messages with a name are other people's, as in a chat of WhatsApp.
     """
 
     price: tuple[float, float]
+    others_named: bool = False
     conversations: int = 0
     messages: int = 0
     by_user: int = 0
@@ -253,7 +255,8 @@ class ImportPlan:
         self.prompts += -(-len(messages) // _MESSAGES_OF_A_PROMPT)
         for message in messages:
             if isinstance(message, dict):
-                self.by_user += str(message.get("role", "")).lower().endswith("user")
+                of_user = str(message.get("role", "")).lower().endswith("user")
+                self.by_user += of_user and not (self.others_named and message.get("name"))
                 text = str(message.get("content", ""))
                 self.text_bytes += len(text.encode("utf-8", "replace"))
                 self.undated += not message.get("created_at")
@@ -333,7 +336,8 @@ class ImportPlan:
             found.append(
                 f"learning takes about {given:,} tokens of input and {written:,} of output: about"
                 f" {self.dollars:,.2f} US dollars at {self.price[0]:g} and {self.price[1]:g} per"
-                " million. Without a language model it costs nothing."
+                " million. Without a language model it costs nothing, and rules learn from some"
+                " sentences in English and Vietnamese only."
             )
         found.append("nothing was sent")
         return found

@@ -104,7 +104,7 @@ def _import(
 
 def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> int:
     """Count what would be imported, and what learning from it would cost."""
-    plan = ImportPlan(options.price)
+    plan = ImportPlan(options.price, others_named=options.source == "whatsapp")
     files = [ImportedFile(name, size_of(name), defaults, "", options) for name in options.files]
     size, read = _size_of_all(files), 0
     with Bar(output, end_known=size is not None) as bar:

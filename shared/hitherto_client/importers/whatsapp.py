@@ -62,7 +62,7 @@ class WhatsAppChat:
         """The chat, cut into conversations where it was silent for six hours.
 
         Other people's messages are the user's chat, but not the user's words: they carry the name
-        of who wrote them.
+        of who wrote them, and no conversation is theirs alone.
 
         `report` receives the number of lines that are nobody's words.
         """
@@ -75,18 +75,23 @@ class WhatsAppChat:
         if self._me not in names:
             known = ", ".join(sorted({name for _, name, _ in lines})[:10])
             raise ExportUnreadable(f"has no messages of that name: --me is one of {known}")
+        # A conversation is held back, because what follows it may be words of others alone.
+        held: list[JsonObject] = []
         current: list[JsonObject] = []
         last: datetime | None = None
+        heard = False
         repeated = Counter[str]()
         for stamp, name, written in lines:
             at, said = stamp.at(order, self._zone), words_of(written)
             if at is None or not said:
                 report.notices += 1
                 continue
-            if last is not None and at - last > _SILENCE:
-                yield from self._conversation(current)
-                current = []
+            if last is not None and at - last > _SILENCE and heard:
+                yield from self._conversation(held)
+                held, current, heard = current, [], False
             last = at
+            own = name.casefold() == self._me
+            heard = heard or own
             key = f"{at.isoformat()}|{name}|{said}"
             repeated[key] += 1
             digest = hashlib.sha256(f"{key}|{repeated[key]}".encode()).hexdigest()[:24]
@@ -94,13 +99,14 @@ class WhatsAppChat:
                 {
                     "id": digest,
                     "role": "user",
-                    "name": name,
+                    "name": "" if own else name,
                     "content": said,
                     "created_at": at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
                     "metadata": {"imported_from": "whatsapp", "chat": self._name},
                 }
             )
-        yield from self._conversation(current)
+        yield from self._conversation(held if heard else held + current)
+        yield from self._conversation(current if heard else [])
 
     def _conversation(self, messages: list[JsonObject]) -> Iterator[JsonObject]:
         kept = messages_of(messages)

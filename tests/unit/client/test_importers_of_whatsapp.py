@@ -48,7 +48,8 @@ def test_lines_of_many_phones_are_read(tmp_path: Path) -> None:
         report = ExportReport()
         (found,) = read(tmp_path, line, report)
         (message,) = found["messages"]
-        assert message["name"] == "Ana", locale
+        # The user's own words have no name.
+        assert "name" not in message, locale
         assert message["created_at"].startswith("2023-12-20T17:46"), locale
         assert message["content"] in line, locale
         assert report.notices == 0, locale
@@ -57,7 +58,7 @@ def test_lines_of_many_phones_are_read(tmp_path: Path) -> None:
 def said(folder: Path, *lines: str, report: ExportReport | None = None) -> list[tuple[str, str]]:
     text = "".join(f"{line}\n" for line in lines)
     found = read(folder, text, report)
-    return [(one["name"], one["content"]) for each in found for one in each["messages"]]
+    return [(one.get("name", "Ana"), one["content"]) for each in found for one in each["messages"]]
 
 
 def test_nobody_is_silently_left_out_where_the_space_is_missing(tmp_path: Path) -> None:
@@ -206,3 +207,19 @@ def test_a_chat_that_was_saved_again_is_the_same_chat(tmp_path: Path) -> None:
         (found,) = read_export("whatsapp", tmp_path / name, ExportReport(), me="Ana")
         ids.add((found["conversation_id"], found["messages"][0]["id"]))
     assert len(ids) == 1
+
+
+def test_no_conversation_is_of_others_alone(tmp_path: Path) -> None:
+    """What nobody but Bo said in it would count as the user's words."""
+    lines = (
+        "01/13/26, 10:00 - Bo: I live in Hamburg",
+        "01/14/26, 10:00 - Ana: Hi",
+        "01/15/26, 10:00 - Bo: Hi again",
+        "01/16/26, 10:00 - Ana: Hello",
+        "01/17/26, 10:00 - Bo: Bye",
+    )
+    found = read(tmp_path, "".join(f"{line}\n" for line in lines))
+    assert [[one["content"] for one in each["messages"]] for each in found] == [
+        ["I live in Hamburg", "Hi"],
+        ["Hi again", "Hello", "Bye"],
+    ]

@@ -76,6 +76,15 @@ class Witnesses:
         # System text is an instruction, not evidence.
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
 
+    def speaks_for_user(self, said: SourceRef) -> bool:
+        """Whether a message of the role `user` is certainly the user's own.
+
+        If several people write in that role, it is one without a name.
+        """
+        users = [each for each in self.messages if each.role == "user"]
+        named = {each.message_id: each.name.strip() for each in users}
+        return len(set(named.values())) < 2 or not named.get(said.message_id)
+
     @property
     def messages(self) -> list[StoredMessage]:
         """The messages of the batch, in order."""

@@ -106,6 +106,7 @@ _WHY: Mapping[str, str] = {
     "refused_undone": "somebody has undone it before",
     "refused_past": "it is told as past, and stays true",
     "refused_unchanged": "it is so already",
+    "refused_speaker": "somebody else in the conversation said it",
     "refused_form": "a profile does not take such a value there",
     "refused_limit": "the profile has no room for all of it",
     "refused_shape": "it lacks what such an item needs",

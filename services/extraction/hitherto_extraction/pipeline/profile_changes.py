@@ -313,6 +313,8 @@ def _evidence(
         found = witnesses.for_change(item.cited)
     if not found.trusted:
         raise ChangeRefused("refused_by_trust")
+    if found.quoted is not None and not witnesses.speaks_for_user(found.quoted):
+        raise ChangeRefused("refused_speaker")
     if any(trust.is_suspect([text], trusted=True) for text in _texts([*item.path, item.value])):
         raise ChangeRefused("refused_instruction")
     if not item.ended and item.path[0] != "summary":

@@ -58,24 +58,35 @@ class OfflineExtractor:
 
 def extract(batch: Batch) -> dict[str, Any]:
     """Answer one batch with the object that is requested from a language model."""
-    said = [_read(each, batch) for each in batch.messages if each.role == "user"]
-    names = _own_names(batch)
-    known = [(memory, _slots(memory, names)) for memory in batch.memories]
     answer = _Answer(batch)
-    for statement in _latest([each for statements, _ in said for each in statements]):
-        answer.add(statement, known)
+    questions: dict[str, None] = {}
+    users = [each for each in batch.messages if each.role == "user"]
+    speakers = list(dict.fromkeys(_speaker(each) for each in users))
+    for speaker in speakers:
+        said = [_read(each, batch) for each in users if _speaker(each) == speaker]
+        # Of several people, each speaks for themselves, and the user is the one without a name.
+        alone = len(speakers) == 1
+        names = _own_names(batch, users) if alone or not speaker else {speaker.casefold()}
+        known = [(memory, _slots(memory, names)) for memory in batch.memories]
+        for statement in _latest([each for statements, _ in said for each in statements]):
+            answer.add(statement, known, of_user=alone or not speaker)
+        questions |= dict.fromkeys(question for _, asked in said for question in asked)
     if batch.messages:
-        questions = list(dict.fromkeys(question for _, asked in said for question in asked))
-        answer.found["conversation_summary"] = summarise(batch, questions, answer.new)
+        answer.found["conversation_summary"] = summarise(batch, list(questions), answer.new)
     return answer.found
+
+
+def _speaker(message: PromptMessage) -> str:
+    """The name of who speaks; empty without one."""
+    name = message.name.strip()
+    return "" if name.casefold() in ("user", "người dùng") else name
 
 
 def _read(message: PromptMessage, batch: Batch) -> tuple[list[UserStatement], list[str]]:
     language = detect(message.content)
     if language is None:
         return [], []
-    name = message.name.strip()
-    subject = language.subject if name.casefold() in ("", "user", "người dùng") else name
+    subject = _speaker(message) or language.subject
     try:
         said_at = message.created_at.astimezone(ZoneInfo(batch.time_zone))
     except (ValueError, OSError, LookupError, OverflowError):
@@ -84,20 +95,22 @@ def _read(message: PromptMessage, batch: Batch) -> tuple[list[UserStatement], li
     return Reader(language, subject, message.local_id, said_at).read(message.content)
 
 
-def _own_names(batch: Batch) -> set[str]:
+def _own_names(batch: Batch, users: Sequence[PromptMessage]) -> set[str]:
     """What memories may call the user: the name of who speaks, that of the profile, and the id."""
-    called = [each.name for each in batch.messages if each.role == "user"]
+    speakers = {_speaker(each) for each in users}
+    called = [*speakers] if len(speakers) == 1 else []
     facts = batch.profile.get("facts", {})
     called += [str(facts.get("personal", {}).get("name", "")), batch.user_id]
+    called += ["the user", *(language.subject for language in LANGUAGES)]
     return {name.strip().casefold() for name in called} - {""}
 
 
 def _slots(memory: PromptMemory, names: set[str]) -> dict[str, str]:
-    """What a known memory says of the user, if its sentence is one that the rules write."""
+    """What a known memory says of who has these names, if it is a sentence that the rules write."""
     for language in LANGUAGES:
         for rule in language.rules:
             match = rule.written and rule.written.match(memory.content)
-            if match and match["s"].casefold() in {language.subject.casefold(), "the user"} | names:
+            if match and match["s"].casefold() in names:
                 parts = {key: value or "" for key, value in match.groupdict().items()}
                 return slots_of(rule.meaning, parts, language)
     return {}
@@ -127,7 +140,11 @@ class _Answer:
         self._ended: set[str] = set()
 
     def add(
-        self, statement: UserStatement, known: Sequence[tuple[PromptMemory, dict[str, str]]]
+        self,
+        statement: UserStatement,
+        known: Sequence[tuple[PromptMemory, dict[str, str]]],
+        *,
+        of_user: bool,
     ) -> None:
         """Add what is new, and what it ends, repeats or achieves."""
         content, slots = fold(statement.memory["content"]), statement.slots
@@ -150,7 +167,8 @@ class _Answer:
             by = len(self.new)
             self.new.append(statement)
             self.found["new_memories"].append(statement.memory)
-            self._change_profile(statement)
+            if of_user:
+                self._change_profile(statement)
         else:
             self._change("updated_memories", same[0], statement, content=same[0].content)
         for memory in reached:
