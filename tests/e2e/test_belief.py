@@ -359,6 +359,21 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(modelled: 
     assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
 
 
+async def test_of_several_people_only_the_one_without_a_name_fills_the_profile(
+    modelled: Services,
+) -> None:
+    """In a chat of WhatsApp everybody writes in the role of the user; a name marks the others."""
+    home = value(HOME, "Oslo", "I live in Oslo", "m2")
+    changes = [home, value(BOATS, ["boat"], "I build a boat")]
+    modelled.model.script = replies({"Oslo": {"profile_changes": changes}})
+    chat = talk("I build a boat", "I live in Oslo", at=MARCH)
+    chat.messages[1].name = "Eva"
+    result = await learn(modelled, chat)
+    assert [each.reason for each in result.refusals] == ["refused_speaker"]
+    profile = await profile_of(modelled)
+    assert (facts_of(profile), list(profile.current_projects)) == ({}, ["boat"])
+
+
 @pytest.mark.parametrize("how", ["contradicted", "renamed", "waits", "by hand", "rolled back"])
 async def test_a_value_goes_with_the_memory_that_it_rests_on(how: str, modelled: Services) -> None:
     lives = "Ana lives in Lisbon."
