@@ -241,6 +241,9 @@ async def test_what_others_say_in_whatsapp_is_not_known_of_the_user(
     with client_of(services) as client:
         await asyncio.to_thread(lambda: [client.wait_for_job(job) for job in client.jobs("u1")])
         profile = await asyncio.to_thread(client.get_profile, "u1")
+        (held,) = await asyncio.to_thread(lambda: list(client.conversations("u1")))
+    # No words of Eva's run into the user's.
+    assert "; User " in held.summary
     assert profile is not None
     assert profile.facts == {"personal": {"location": "Leipzig", "occupation": "cook"}}
     found = {one.content for one in await contents_of(services, "u1")}

@@ -31,7 +31,7 @@ SUMMARY: tuple[Pair, ...] = (
     "outcome",
     ("next", lambda summary: "\n".join(summary.followup_suggestions)),
     ("messages", lambda summary: summary.message_count or None),
-    ("begun", "created_at"),
+    ("last said", "last_said_at"),
     ("updated", "updated_at"),
 )
 _MESSAGES = (
@@ -51,7 +51,7 @@ _LIST = Rpc(
             "summary",
             "outcome",
             Column("messages", "message_count", number=True),
-            Column("updated", "updated_at"),
+            Column("last said", "last_said_at"),
         ),
         "no matching conversations of {user_id}",
     ),

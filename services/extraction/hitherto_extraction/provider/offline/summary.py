@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from hitherto_extraction.provider.offline.language import detect, technologies
@@ -25,8 +26,12 @@ def summarise(
     weighty = sorted(statements, key=lambda each: -each.meaning["importance"])
     facts = [each.memory["content"].rstrip(".") for each in weighty][:3]
     subject = language.subject if language else ""
-    found = [f"{'; '.join([*facts[:1], *(x.removeprefix(f'{subject} ') for x in facts[1:])])}."]
-    found = found if facts else []
+    # Behind words about somebody else, the subject is needed.
+    told = facts[:1] + [
+        fact.removeprefix(f"{subject} ") if before.startswith(subject) else fact
+        for before, fact in pairwise(facts)
+    ]
+    found = [f"{'; '.join(told)}."] if facts else []
     outcome, open_ = "ongoing", []
     if language:
         last = language.changed(spoken[-1], "spoken")
