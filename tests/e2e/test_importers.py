@@ -237,7 +237,10 @@ async def test_what_others_say_in_whatsapp_is_not_known_of_the_user(
     command = ("--from", "whatsapp", "--me", "Ana", "--dates", "day", "--user", "u1", str(chat))
     plan = await at.json("import", "--dry-run", *command)
     assert (plan["messages"], plan["messages_of_the_user"]) == (3, 1)
-    await at("import", *command)
+    for new in (1, 0):
+        told = await at("import", *command)
+        assert told.splitlines()[-1].split()[-3:] == [str(new), str(1 - new), "0"]
+        assert ("read in the background" in at.err) is bool(new)
     with client_of(services) as client:
         await asyncio.to_thread(lambda: [client.wait_for_job(job) for job in client.jobs("u1")])
         profile = await asyncio.to_thread(client.get_profile, "u1")

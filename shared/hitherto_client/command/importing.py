@@ -161,7 +161,7 @@ def _tell(output: Output, files: list[ImportedFile]) -> None:
         f"{file.title}: {line}" for file in files for line in left_out(file.report)
     ):
         output.note(told)
-    if any(file.kind == "transcripts" and file.accepted for file in files):
+    if any(file.kind == "transcripts" and file.accepted > file.known for file in files):
         output.note("they are read in the background: see `hitherto jobs --state queued`")
 
 
@@ -184,7 +184,7 @@ def _tell_refused(output: Output, files: list[ImportedFile]) -> None:
 _FILES = (
     Column("file", "title"),
     Column("kind", lambda file: file.kind or "(empty)"),
-    Column("taken", "accepted", number=True),
+    Column("new", lambda file: file.accepted - file.known, number=True),
     Column("known already", "known", number=True),
     Column("refused", "refused", number=True),
 )
