@@ -362,7 +362,10 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(modelled: 
 async def test_of_several_people_only_the_one_without_a_name_fills_the_profile(
     modelled: Services,
 ) -> None:
-    """In a chat of WhatsApp everybody writes in the role of the user; a name marks the others."""
+    """In a chat of WhatsApp everybody writes in the role of the user; a name marks the others.
+
+    A team that shares an account has names alone.
+    """
     home = value(HOME, "Oslo", "I live in Oslo", "m2")
     changes = [home, value(BOATS, ["boat"], "I build a boat")]
     modelled.model.script = replies({"Oslo": {"profile_changes": changes}})
@@ -372,6 +375,11 @@ async def test_of_several_people_only_the_one_without_a_name_fills_the_profile(
     assert [each.reason for each in result.refusals] == ["refused_speaker"]
     profile = await profile_of(modelled)
     assert (facts_of(profile), list(profile.current_projects)) == ({}, ["boat"])
+    team = talk("I build a boat", "I live in Oslo", conversation="team", at=MARCH)
+    for message, name in zip(team.messages, ("Lea", "Eva"), strict=True):
+        message.name = name
+    assert not (await learn(modelled, team)).refusals
+    assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Oslo"}}
 
 
 @pytest.mark.parametrize("how", ["contradicted", "renamed", "waits", "by hand", "rolled back"])

@@ -77,13 +77,14 @@ class Witnesses:
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
 
     def speaks_for_user(self, said: SourceRef) -> bool:
-        """Whether a message of the role `user` is certainly the user's own.
+        """Whether a message of the role `user` may be the user's own.
 
-        If several people write in that role, it is one without a name.
+        Beside messages without a name, those with one are other people's. Where all have names,
+        people share the account.
         """
         users = [each for each in self.messages if each.role == "user"]
         named = {each.message_id: each.name.strip() for each in users}
-        return len(set(named.values())) < 2 or not named.get(said.message_id)
+        return not named.get(said.message_id) or "" not in named.values()
 
     @property
     def messages(self) -> list[StoredMessage]:
