@@ -1,27 +1,26 @@
 """What people said, and a model reported rightly (shared/reviews/learning.md).
 
 Every sentence was once refused: by a word that a list lacked, in one of eight languages. Each is
-learnt by its quote, stands beside what is known without one, and is taken back by one call. More of
-them, of forty people: unit/pipeline/test_evidence.py.
+learnt by its quote. That one call takes back what was learnt so: e2e/test_rollback.py.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-from google.protobuf import json_format
-
-from hitherto.v1 import memory_pb2
-from tests.e2e.conftest import Services
-from tests.e2e.learning import ALL_STATUSES, learn, memories, talk
-from tests.e2e.methods import ask
-from tests.scripted_model import ChatAnswer, ScriptedModel
+from hitherto_extraction.pipeline.answer_parsing import read_answer
+from hitherto_extraction.pipeline.draft import Situation
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.plan import make_plan
+from hitherto_extraction.pipeline.profile_changes import learn
+from hitherto_shared.models import Profile
 from tests.scripted_model.answers import change, memory, value
+from tests.unit.pipeline.situations import known, situation
 
 SAID_AT = datetime(2026, 9, 5, 9, tzinfo=UTC)
-ACTIVE = memory_pb2.MEMORY_STATUS_ACTIVE
 
 ENDS = {
     "en style": (
@@ -124,74 +123,43 @@ PROFILE: dict[str, tuple[str, str, str, Any]] = {
 }  # fmt: skip
 
 
-async def told(
-    services: Services, model: ScriptedModel, known: str, said: str, reply: Any, user: str = "ana"
-) -> tuple[Any, dict[str, memory_pb2.Memory]]:
-    """Learn what is known, then what is said; the job's result and all memories by content."""
-    model.script = lambda request: ChatAnswer.of(
-        **(reply if request.messages[0].content == said else {"new_memories": [memory(known)]})
-    )
-    await learn(services, talk(known, user=user, at=datetime(2026, 8, 1, tzinfo=UTC)))
-    result = await learn(services, talk(said, user=user, conversation="c2", at=SAID_AT))
-    held = await memories(services, user=user, statuses=ALL_STATUSES)
-    return result, {m.content: m for m in held}
+def told(before: str, said: str, **reply: Any) -> Situation:
+    """What was known, and the reply to what was said."""
+    answer = read_answer(json.dumps(reply), messages=["m1"], memories=["e1"])
+    assert not answer.dropped
+    found = situation(known(content=before), roles=["user"], words=said, said_at=SAID_AT)
+    return replace(found, answer=answer)
 
 
-async def take_back(services: Services, conversation: str = "c2") -> None:
-    await ask(services, "RollbackSource", conversation_id=conversation)
+def test_what_changed_ends() -> None:
+    for name, (before, said, quote, now) in ENDS.items():
+        ends = change("e1", quote, by=0 if now else None)
+        new = [memory(now)] if now else []
+        plan = make_plan(told(before, said, new_memories=new, contradicted_memories=[ends]))
+        (closure,) = plan.closures
+        assert (closure.after.status, closure.after.valid_to) == ("contradicted", SAID_AT), name
+        made = [(each.memory_id, each.item.content, each.status) for each in plan.creations]
+        assert made == ([(closure.superseded_by, now, "active")] if now else []), name
+        assert not plan.refusals, name
 
 
-@pytest.mark.parametrize("name", ENDS)
-async def test_what_changed_ends_and_comes_back_by_one_call(name: str, modelled: Services) -> None:
-    known, said, quote, now = ENDS[name]
-    reply = {
-        "new_memories": [memory(now)] if now else [],
-        "contradicted_memories": [change("e1", quote, by=0 if now else None)],
-    }
-    result, held = await told(modelled, modelled.model, known, said, reply)
-    assert (result.memories_contradicted, result.dropped_items) == (1, 0)
-    assert not result.refusals
-    old = held[known]
-    assert old.status == memory_pb2.MEMORY_STATUS_CONTRADICTED
-    assert old.valid_to.ToDatetime(UTC) == SAID_AT
-    assert [m.content for m in held.values() if m.status == ACTIVE] == ([now] if now else [])
-    assert old.superseded_by == (held[now].id if now else "")
-    await take_back(modelled)
-    assert [m.content for m in await memories(modelled)] == [known]
+def test_what_was_said_more_exactly_is_the_next_version() -> None:
+    for name, (before, said, quote, now) in UPDATES.items():
+        plan = make_plan(told(before, said, updated_memories=[change("e1", quote, content=now)]))
+        (rewrite,) = plan.rewrites
+        assert (rewrite.after.content, rewrite.after.version) == (now, 2), name
+        assert list(plan.quotes.values()) == [quote], name
+        assert (plan.creations, plan.refusals) == ([], []), name
 
 
-@pytest.mark.parametrize("name", UPDATES)
-async def test_what_was_said_more_exactly_is_the_next_version(
-    name: str, modelled: Services
-) -> None:
-    known, said, quote, now = UPDATES[name]
-    reply = {"updated_memories": [change("e1", quote, content=now)]}
-    result, held = await told(modelled, modelled.model, known, said, reply)
-    assert (result.counts["refined"], result.dropped_items) == (1, 0)
-    (only,) = held.values()
-    assert (only.content, only.version, only.status) == (now, 2, ACTIVE)
-    assert quote in [each.quote for each in only.evidence]
-    await take_back(modelled)
-    assert [m.content for m in await memories(modelled)] == [known]
-
-
-@pytest.mark.parametrize("name", PROFILE)
-async def test_a_value_of_the_profile_may_be_in_the_models_words(
-    name: str, modelled: Services
-) -> None:
-    said, quote, path, given = PROFILE[name]
-    modelled.model.script = lambda _: ChatAnswer.of(profile_changes=[value(path, given, quote)])
-    result = await learn(modelled, talk(said, at=SAID_AT))
-    assert (result.profile_version, result.dropped_items) == (1, 0)
-    found = await ask(modelled, "GetProfile")
-    held: Any = json_format.MessageToDict(found.profile, preserving_proto_field_name=True)
-    for key in path.split(".", 2):
-        held = held[key]
-    assert held == given
-    sources = found.profile.sources
-    assert {each.quote for each in sources.values()} == {quote}
-    assert {each.said_at.ToDatetime(UTC) for each in sources.values()} == {SAID_AT}
-    await take_back(modelled, "c1")
-    after = await ask(modelled, "GetProfile")
-    assert not after.profile.sources
-    assert given not in json_format.MessageToDict(after.profile).values()
+def test_a_value_of_the_profile_may_be_in_the_models_words() -> None:
+    for name, (said, quote, path, given) in PROFILE.items():
+        found = told("", said, profile_changes=[value(path, given, quote)])
+        learnt = learn(Profile("ana"), {}, found.answer.profile, found.witnesses, Plan())
+        ((learned, evidence),) = learnt.said
+        held: Any = learnt.state.profile
+        for key in learned.path:
+            held = held[key] if isinstance(held, dict) else getattr(held, key)
+        assert held == given, name
+        assert (evidence.quote, evidence.said_at) == (quote, SAID_AT), name
+        assert (list(learnt.refused), learnt.dropped) == ([], 0), name
