@@ -231,21 +231,23 @@ async def test_memory_switched_off_keeps_a_range_for_a_retry(stage: Stage) -> No
 
 STEPS = 200
 CONVERSATIONS = [("ana", "c1"), ("ana", "c2"), ("bob", "c1")]
+_RANGES = """
+SELECT c.user_id, c.conversation_id, c.last_message_no, c.watermark,
+       (SELECT array_agg(message_no ORDER BY message_no) FROM messages AS m
+        WHERE (m.user_id, m.conversation_id) = (c.user_id, c.conversation_id)),
+       (SELECT coalesce(array_agg(ARRAY[range_from, range_to] ORDER BY range_from), '{}')
+        FROM jobs AS j WHERE (j.user_id, j.conversation_id) = (c.user_id, c.conversation_id)
+          AND range_to >= range_from),
+       (SELECT count(*) FROM jobs AS j
+        WHERE (j.user_id, j.conversation_id) = (c.user_id, c.conversation_id)
+          AND range_to IS NULL AND state IN ('queued', 'failed', 'running'))
+FROM conversations AS c
+"""
 
 
 async def check_ranges(stage: Stage) -> None:
     """What the jobs own lies end to end from 1 to the watermark; numbers have no gaps."""
-    for user, conversation, last, watermark, numbers in await stage.rows(
-        "SELECT user_id, conversation_id, last_message_no, watermark, (SELECT array_agg(message_no"
-        " ORDER BY message_no) FROM messages AS m WHERE m.user_id = c.user_id"
-        " AND m.conversation_id = c.conversation_id) FROM conversations AS c"
-    ):
-        owned = await stage.rows(
-            "SELECT range_from, range_to FROM jobs WHERE user_id = %s AND conversation_id = %s"
-            " AND range_to >= range_from ORDER BY range_from",
-            user,
-            conversation,
-        )
+    for user, conversation, last, watermark, numbers, owned, waiting in await stage.rows(_RANGES):
         end = 0
         for range_from, range_to in owned:
             assert range_from == end + 1, (user, conversation, owned)
@@ -253,12 +255,6 @@ async def check_ranges(stage: Stage) -> None:
         assert end == watermark, (user, conversation, owned)
         assert watermark <= last
         assert numbers == list(range(1, last + 1))
-        waiting = await stage.value(
-            "SELECT count(*) FROM jobs WHERE user_id = %s AND conversation_id = %s"
-            " AND range_to IS NULL AND state IN ('queued', 'failed', 'running')",
-            user,
-            conversation,
-        )
         assert waiting <= 1
 
 

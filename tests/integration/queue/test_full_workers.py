@@ -43,7 +43,7 @@ async def test_a_full_worker_does_not_claim_at_every_signal(stage: Stage) -> Non
     await worker.start()
     async with asyncio.timeout(BOUND):
         await full.wait()
-    for _ in range(150):
+    for _ in range(50):
         stage.signals.wake()
         await asyncio.sleep(0.02)
     assert database.runs <= 2 + _LOOKS_PER_SECOND * (time.monotonic() - began)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import signal
 import socket
@@ -24,6 +23,7 @@ from hitherto_client.console.second_person import to_second_person
 from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.console.visits import only_here
 from hitherto_client.results import Usage, UsageRow
+from hitherto_local import web
 from tests.e2e.consoles import Visitor, served, visitor
 from tests.refusing import refusing
 from tests.unit.client.fake_services import Failure, Fakes, RunCommand
@@ -131,19 +131,15 @@ def test_a_taken_address_is_not_said_to_be_served(run_command: RunCommand) -> No
         assert "--listen" in line, command
 
 
-def test_what_up_serves_names_no_options_that_up_lacks() -> None:
+def test_what_up_serves_names_no_options_that_up_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "configure_logging", lambda *_: None)
     for listen in ["0.0.0.0:8091", "127.0.0.1:99999"]:
-        ended = subprocess.run(
-            [sys.executable, "-m", "hitherto_local.web"],
-            env={**os.environ, "HITHERTO_HTTP_LISTEN": listen},
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
-        assert ended.returncode == 1, listen
-        assert ended.stderr.startswith(f"HITHERTO_HTTP_LISTEN: {listen} is no address")
-        assert "--allow-http" not in ended.stderr, listen
+        monkeypatch.setenv("HITHERTO_HTTP_LISTEN", listen)
+        with pytest.raises(SystemExit) as ended:
+            web.main()
+        told = str(ended.value)
+        assert told.startswith(f"HITHERTO_HTTP_LISTEN: {listen} is no address")
+        assert "--allow-http" not in told, listen
 
 
 # What the console's pages say when the services refuse or fail.

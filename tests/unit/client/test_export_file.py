@@ -108,10 +108,8 @@ def grown(*arguments: str) -> tuple[int, int, str]:
     return int(code), int(mebibytes), ran.stderr
 
 
-def packed(path: Path, data: bytes, times: int) -> str:
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        for _ in range(times):
-            file.write(data)
+def packed(path: Path, data: bytes, times: int = 1) -> str:
+    path.write_bytes(gzip.compress(data, 1) * times)
     return str(path)
 
 
@@ -154,7 +152,7 @@ def test_a_small_file_that_unpacks_to_much_takes_little_memory(
             name = packed(file.with_suffix(".gz"), long, mebibytes)
         case "values":
             values = b'{"a":[' + b"{}," * (mebibytes * MEBIBYTE // 3)
-            name = packed(file.with_suffix(".gz"), values, 1)
+            name = packed(file.with_suffix(".gz"), values)
         case "whatsapp":
             name = archived(file.with_suffix(".zip"), "_chat.txt", line, long, mebibytes)
             arguments = ["--from", "whatsapp", "--user", "ana", "--me", "Ana"]
