@@ -237,20 +237,6 @@ async def test_a_stop_gives_no_attempt_back_to_a_job_that_held_the_loop(stage: S
     ]
 
 
-async def test_a_job_beside_which_nothing_stood_still_waits_as_ever(stage: Stage) -> None:
-    await stage.submit(transcript())
-
-    async def run(_: Claim) -> None:
-        raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
-
-    async def waits() -> bool:
-        return (await stage.states())["failed"] == 1
-
-    await stage.worker(run, backoff_seconds=60.0).start()
-    await eventually(waits)
-    assert await stage.rows("SELECT attempt, error_reason FROM jobs") == [(0, "DEADLINE_EXCEEDED")]
-
-
 @pytest.mark.faults
 async def test_a_job_that_ends_its_process_is_dead_after_four_claims(
     stage: Stage, conninfo: str, superuser_conninfo: str

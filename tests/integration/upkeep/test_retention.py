@@ -163,16 +163,6 @@ async def test_of_one_user_and_with_their_own_settings(stage: Stage) -> None:
     assert await stage.rows("SELECT user_id FROM memories") == [("eve",)]
 
 
-async def test_a_memory_that_is_being_counted_is_left_alone(stage: Stage) -> None:
-    told = await stage.memory("Told.")
-    untold = await stage.memory("Untold.")
-    async with stage.admin.transaction():
-        await stage.told(told)
-        assert (await stage.retention(30))["memories"] == 1
-    assert await stage.rows("SELECT memory_id FROM memories") == [(told,)]
-    assert untold != told
-
-
 async def test_a_user_who_stays_busy_waits_for_the_next_run(stage: Stage) -> None:
     for user in ("ana", "bob"):
         await stage.memory(user=user)

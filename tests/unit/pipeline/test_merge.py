@@ -74,22 +74,6 @@ def test_a_detail_stays_and_is_taken_where_there_is_none() -> None:
     assert merge_update(known(), again(detail="first", said_at=EARLIER)).after.detail == "first"
 
 
-def test_lower_trust_only_adds_its_source_to_higher() -> None:
-    for origin in ["assistant", "tool", "document"]:
-        louder = again(origin=origin, importance=1.0, confidence="high", tags=("admin",))
-        update = merge_update(known(), louder)
-        assert not update.changed, origin
-        assert (update.after.content, update.after.importance) == (
-            "User prefers short answers",
-            0.5,
-        ), origin
-        assert (update.after.origin, update.after.tags, update.after.said_at) == (
-            "user",
-            ("style",),
-            NOON,
-        ), origin
-
-
 def test_higher_trust_takes_lower_over_entirely() -> None:
     for said_at in [EARLIER, LATER]:
         claimed = known(origin="assistant", importance=1.0, confidence="high", detail="claimed")

@@ -179,13 +179,6 @@ def test_row_67_a_newer_word_of_the_assistant_does_not_close_the_users_late_one(
     assert (plan.rewrites, plan.closures, reasons(plan)) == ([], [], ["refused_by_trust"])
 
 
-def test_row_67_an_assistants_statement_does_not_close_the_users() -> None:
-    # The contradiction cites nobody, which counts as the user; its successor is the assistant's.
-    plan = planned(known(), new=[new(source_ids=("m2",))], contradicted=[closed()])
-    assert (plan.closures, len(plan.refusals)) == ([], 0)
-    assert [(c.status, c.challenges) for c in plan.creations] == [("quarantined", (UUID(int=1),))]
-
-
 def test_a_statement_does_not_contradict_itself() -> None:
     before = known(1, content=BERLIN)
     plan = planned(before, near=[before], new=[new()], contradicted=[closed()])
