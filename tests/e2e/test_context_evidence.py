@@ -259,7 +259,7 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
     # What holds for a time is not told after it.
     for _ in range(4):
         assert "then: Ana lives" in (await context(modelled, query)).prompt_block
-    soon = datetime.now(UTC) + timedelta(seconds=6)
+    soon = datetime.now(UTC) + timedelta(seconds=2)
     (glasgow,) = [each for each in await memories(modelled) if "Glasgow" in each.content]
     ending = memory_pb2.Memory()
     ending.expires_at.FromDatetime(soon)
