@@ -92,12 +92,17 @@ async def test_a_memory_is_found_by_its_questions_and_shows_none(
     for read in (str(known), str(context)):
         assert "residence" not in read
         assert "dwelling" not in read
-
-
-async def test_they_leave_with_the_person_and_come_along_in_an_export(
-    modelled: Services, told: None
-) -> None:
-    await learn(modelled, said("good words", conversation="c1"))
+    # New words by hand keep them.
+    oslo = "Maren Holt lives in Oslo"
+    await update(modelled, known.id, "content", content=oslo)
+    assert rows(modelled.conninfo, STORED) == [(oslo, [HOME, SINCE])]
+    assert await found(modelled, "residence") == [oslo]
+    await update(modelled, known.id, "importance", importance=0.9)
+    await forget(modelled, known.id)
+    assert await found(modelled, "residence") == []
+    await restore(modelled, known.id)
+    assert await found(modelled, "residence") == [oslo]
+    # They come along in an export, and leave with the person.
     (row,) = (await export(modelled)).of("memories")
     assert row["questions"] == [HOME, SINCE]
     await erase(modelled)
@@ -129,20 +134,6 @@ async def test_what_is_said_again_or_more_exactly_adds_questions_and_a_rollback_
     assert await found(modelled, "domicile") == []
     ((content, questions),) = rows(modelled.conninfo, STORED)
     assert (content, questions) == (MOVED, [HOME, SINCE])
-
-
-async def test_new_words_by_hand_keep_the_questions(modelled: Services, told: None) -> None:
-    await learn(modelled, said("good words", conversation="c1"))
-    (known,) = await memories(modelled)
-    oslo = "Maren Holt lives in Oslo"
-    await update(modelled, known.id, "content", content=oslo)
-    assert rows(modelled.conninfo, STORED) == [(oslo, [HOME, SINCE])]
-    assert await found(modelled, "residence") == [oslo]
-    await update(modelled, known.id, "importance", importance=0.9)
-    await forget(modelled, known.id)
-    assert await found(modelled, "residence") == []
-    await restore(modelled, known.id)
-    assert await found(modelled, "residence") == [oslo]
 
 
 async def test_what_is_restored_once_its_source_is_taken_back_keeps_its_questions(

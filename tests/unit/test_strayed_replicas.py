@@ -37,6 +37,19 @@ class Server:
         """Nothing is open."""
 
 
+TOKENS = ConsistencyTokens(b"s" * 32)
+
+
+def watching(*servers: Server) -> Readers:
+    """The primary and its replica, as the service reads from them."""
+    first, second = (cast(Database, each) for each in servers)
+    return Readers(first, second, TOKENS)
+
+
+async def read(_: Connection) -> str:
+    return "read"
+
+
 PRIMARY, FOLLOWER = Lineage("a", 2, standby=False), Lineage("a", 2, standby=True)
 PROMOTED = Lineage("a", 3, standby=False)
 
@@ -62,8 +75,7 @@ async def test_a_strayed_replica_is_told_from_one_that_follows(
         (Lineage("a", 1, standby=True), PRIMARY, False),
     ):
         servers = [Server(primary), Server(replica)]
-        first, second = (cast(Database, each) for each in servers)
-        watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
+        watched = watching(*servers)
         assert await watched._strayed() is strayed, (primary, replica)
         for slow in servers:
             # A slow primary readmits no strayed replica, nor gets the reads of one that follows.
@@ -73,16 +85,12 @@ async def test_a_strayed_replica_is_told_from_one_that_follows(
 
 
 async def test_a_replica_that_gave_no_answer_is_not_asked_again_after_the_primary() -> None:
-    async def work(_: Connection) -> None:
-        """Nothing is read."""
-
     servers = [Server(PRIMARY), Server(FOLLOWER)]
-    first, second = (cast(Database, each) for each in servers)
-    watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
+    watched = watching(*servers)
     for each in servers:
         each.slow = True
     with pytest.raises(TooLate):
-        await watched.choose("", "tenant").run(work, timeout=60, repeatable=True)
+        await watched.choose("", "tenant").run(read, timeout=60, repeatable=True)
     assert [each.calls for each in servers] == [1, 1]
     await watched.close()
 
@@ -95,31 +103,22 @@ async def test_without_the_primary_a_large_gap_is_waited_for(
     async def bytes_missing(*_: object) -> int:
         return missing.pop(0)
 
-    async def work(_: Connection) -> str:
-        return "read"
-
     monkeypatch.setattr(readers, "bytes_missing", bytes_missing)
     servers = [Server(PRIMARY), Server(FOLLOWER)]
-    first, second = (cast(Database, each) for each in servers)
-    tokens = ConsistencyTokens(b"s" * 32)
-    watched = Readers(first, second, tokens)
+    watched = watching(*servers)
     servers[0].slow = True
-    token = tokens.make(Position("0/1", "1", "a"), "tenant")
+    token = TOKENS.make(Position("0/1", "1", "a"), "tenant")
     chosen = watched.choose(token, "tenant")
-    assert await chosen.run(work, timeout=60, repeatable=True) == "read"
+    assert await chosen.run(read, timeout=60, repeatable=True) == "read"
     await watched.close()
 
 
 async def test_who_looks_up_a_key_does_not_wait_for_a_primary_that_is_lost() -> None:
-    async def work(_: Connection) -> str:
-        return "read"
-
     servers = [Server(PRIMARY), Server(FOLLOWER)]
-    first, second = (cast(Database, each) for each in servers)
-    watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
+    watched = watching(*servers)
     servers[0].slow = True
-    assert await watched.keys.run(work, timeout=60, repeatable=True) == "read"
+    assert await watched.keys.run(read, timeout=60, repeatable=True) == "read"
     await eventually(lambda: not watched._primary.in_reach)
-    assert await watched.keys.run(work, timeout=60, repeatable=True) == "read"
+    assert await watched.keys.run(read, timeout=60, repeatable=True) == "read"
     assert [each.calls for each in servers] == [1, 2]
     await watched.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,13 +15,15 @@ from psycopg import errors
 
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
 from hitherto_extraction.storage import users
-from hitherto_shared.database.pool import Database
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from hitherto_shared.errors import Conflict
 from hitherto_shared.models import Scope
+from tests.waiting import eventually
 
 SCOPE = Scope("t", "ana")
 SEALED = b"\x01sealed"
@@ -170,90 +173,81 @@ def test_h3_a_profile_version_holds_nothing_beside_its_seal(connection: Any) -> 
         )
 
 
-class TestTurningOn:
-    async def test_h3_it_waits_for_whoever_entered_and_leaves_the_rest_to_the_sweep(
-        self, conninfo: str, tmp_path: Path
-    ) -> None:
-        """A message that is being accepted in clear has committed before, or sees the setting."""
-        keys = UserKeys(LocalWrapper(os.urandom(32)), KeyStore(tmp_path), os.urandom(32))
-        database = Database(conninfo, "hitherto_write", application="test", max_size=3)
-        await database.open()
-        entered, go_on = asyncio.Event(), asyncio.Event()
-        order: list[str] = []
+async def turn_on(connection: Connection, keys: UserKeys, key: UserKey) -> UserSettings:
+    """What UpdateUserSettings does."""
+    async with connection.transaction():
+        return await change_settings(
+            connection.of(SCOPE),
+            {"encrypt_sensitive": True},
+            ["encrypt_sensitive"],
+            UserSettings(),
+            Sealing(keys, key),
+        )
 
-        async def accept(connection: Any) -> bool:
-            async with connection.transaction():
-                state = await users.enter_user(connection.of(SCOPE))
-                entered.set()
-                await go_on.wait()
-                order.append("accepted")
-            return state.encrypts
 
-        async def turn_on(connection: Any) -> UserSettings:
-            async with connection.transaction():
-                made = await change_settings(
-                    connection.of(SCOPE),
-                    {"encrypt_sensitive": True},
-                    ["encrypt_sensitive"],
-                    UserSettings(),
-                    Sealing(keys, key),
-                )
-                order.append("on")
-            return made
+@pytest.fixture
+async def database(conninfo: str) -> AsyncIterator[Database]:
+    opened = Database(conninfo, "hitherto_write", application="test", max_size=3)
+    await opened.open()
+    with acting_for(SCOPE.tenant_id):
+        yield opened
+    await opened.close()
 
-        async def waits(connection: Any) -> bool:
-            return bool(await connection.fetch_value(_WAITING))
 
-        async def seen(connection: Any) -> tuple[bool, int]:
-            state = await users.read_user(connection.of(SCOPE))
-            assert state is not None
-            return state.encrypts, await connection.fetch_value("SELECT to_seal FROM users")
+@pytest.fixture
+def keys(tmp_path: Path) -> UserKeys:
+    return UserKeys(LocalWrapper(os.urandom(32)), KeyStore(tmp_path), os.urandom(32))
 
-        try:
-            with acting_for(SCOPE.tenant_id):
-                key = await keys.make(SCOPE.tenant_id, SCOPE.user_id)
 
-                async def enter(connection: Any) -> None:
-                    async with connection.transaction():
-                        await users.enter_user(connection.of(SCOPE))
+async def test_h3_turning_on_waits_for_whoever_entered_and_leaves_the_rest_to_the_sweep(
+    database: Database, keys: UserKeys
+) -> None:
+    """A message that is being accepted in clear has committed before, or sees the setting."""
+    entered, go_on = asyncio.Event(), asyncio.Event()
+    order: list[str] = []
+    key = await keys.make(SCOPE.tenant_id, SCOPE.user_id)
 
-                await database.run(enter, timeout=120)
-                accepting = asyncio.ensure_future(database.run(accept, timeout=120))
-                await entered.wait()
-                turning = asyncio.ensure_future(database.run(turn_on, timeout=120))
-                async with asyncio.timeout(180):
-                    while not await database.run(waits, timeout=120):  # noqa: ASYNC110
-                        await asyncio.sleep(0.01)
-                go_on.set()
-                assert await accepting is False
-                assert (await turning).encrypt_sensitive
-                assert order == ["accepted", "on"]
-                assert await database.run(seen, timeout=120) == (True, 1)
-        finally:
-            await database.close()
+    async def enter(connection: Connection) -> None:
+        async with connection.transaction():
+            await users.enter_user(connection.of(SCOPE))
 
-    async def test_h3_a_key_that_was_erased_meanwhile_is_not_turned_on(
-        self, conninfo: str, tmp_path: Path
-    ) -> None:
-        keys = UserKeys(LocalWrapper(os.urandom(32)), KeyStore(tmp_path), os.urandom(32))
-        database = Database(conninfo, "hitherto_write", application="test", max_size=1)
-        await database.open()
+    async def accept(connection: Connection) -> bool:
+        async with connection.transaction():
+            state = await users.enter_user(connection.of(SCOPE))
+            entered.set()
+            await go_on.wait()
+            order.append("accepted")
+        return state.encrypts
 
-        async def turn_on(connection: Any) -> UserSettings:
-            async with connection.transaction():
-                return await change_settings(
-                    connection.of(SCOPE),
-                    {"encrypt_sensitive": True},
-                    ["encrypt_sensitive"],
-                    UserSettings(),
-                    Sealing(keys, key),
-                )
+    async def turned_on(connection: Connection) -> UserSettings:
+        made = await turn_on(connection, keys, key)
+        order.append("on")
+        return made
 
-        try:
-            with acting_for(SCOPE.tenant_id):
-                key = await keys.make(SCOPE.tenant_id, SCOPE.user_id)
-                await keys.erase(SCOPE.tenant_id, SCOPE.user_id)
-                with pytest.raises(Conflict):
-                    await database.run(turn_on, timeout=120)
-        finally:
-            await database.close()
+    async def waits() -> bool:
+        return bool(await database.run(lambda c: c.fetch_value(_WAITING), timeout=120))
+
+    async def seen(connection: Connection) -> tuple[bool, int]:
+        state = await users.read_user(connection.of(SCOPE))
+        assert state is not None
+        return state.encrypts, await connection.fetch_value("SELECT to_seal FROM users")
+
+    await database.run(enter, timeout=120)
+    accepting = asyncio.ensure_future(database.run(accept, timeout=120))
+    await entered.wait()
+    turning = asyncio.ensure_future(database.run(turned_on, timeout=120))
+    await eventually(waits)
+    go_on.set()
+    assert await accepting is False
+    assert (await turning).encrypt_sensitive
+    assert order == ["accepted", "on"]
+    assert await database.run(seen, timeout=120) == (True, 1)
+
+
+async def test_h3_a_key_that_was_erased_meanwhile_is_not_turned_on(
+    database: Database, keys: UserKeys
+) -> None:
+    key = await keys.make(SCOPE.tenant_id, SCOPE.user_id)
+    await keys.erase(SCOPE.tenant_id, SCOPE.user_id)
+    with pytest.raises(Conflict):
+        await database.run(lambda connection: turn_on(connection, keys, key), timeout=120)

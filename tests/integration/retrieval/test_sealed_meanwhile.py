@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,34 +39,49 @@ SECRET = Fact(
 )
 
 
-@pytest.mark.parametrize("query", ["", "in March 2026"])
-@pytest.mark.parametrize("key_is_there", [True, False])
-async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
-    reader: Reader, tmp_path: Path, query: str, key_is_there: bool
-) -> None:
-    keys = UserKeys(LocalWrapper(b"e" * 32), KeyStore(tmp_path), os.urandom(32))
+@dataclass(frozen=True)
+class Searching:
+    """A search that has looked Ana up and goes on later."""
+
+    run: SearchRun
+    keys: UserKeys
+    opener: Opener
+
+
+@asynccontextmanager
+async def looked_up(reader: Reader, folder: Path, question: Question) -> AsyncIterator[Searching]:
+    keys = UserKeys(LocalWrapper(b"e" * 32), KeyStore(folder), os.urandom(32))
     await remember(reader.superuser, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
     queries = QueryEmbedders(
         Embedders(OfflineEmbedder(), build=None), cache_size=10, call_seconds=10
     )
     deadline = asyncio.get_running_loop().time() + 60
     opener = Opener(keys, ANA, deadline=deadline)
-    question = Question(query, 10, Filters(), datetime.now(UTC), BALANCED, min_relevance=0.0)
-    legs = Legs()
     search = Search(
         queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
     )
     try:
-        searching = SearchRun(search, question, UserReads(ANA), deadline, opener)
-        await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
-        assert not searching.user.may_be_sealed
-        key = await keys.make(ANA.tenant_id, ANA.user_id)
-        await hide(reader.superuser, key, [SECRET], embedder=OfflineEmbedder())
-        if not key_is_there:
-            await keys.erase(ANA.tenant_id, ANA.user_id)
-        found = await searching.finish(reader, legs)
+        run = SearchRun(search, question, UserReads(ANA), deadline, opener)
+        await reader.run(lambda c: ask(c, *run.statements), timeout=120)
+        yield Searching(run, keys, opener)
     finally:
         await queries.close()
+
+
+@pytest.mark.parametrize("query", ["", "in March 2026"])
+@pytest.mark.parametrize("key_is_there", [True, False])
+async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
+    reader: Reader, tmp_path: Path, query: str, key_is_there: bool
+) -> None:
+    question = Question(query, 10, Filters(), datetime.now(UTC), BALANCED, min_relevance=0.0)
+    legs = Legs()
+    async with looked_up(reader, tmp_path, question) as searching:
+        assert not searching.run.user.may_be_sealed
+        key = await searching.keys.make(ANA.tenant_id, ANA.user_id)
+        await hide(reader.superuser, key, [SECRET], embedder=OfflineEmbedder())
+        if not key_is_there:
+            await searching.keys.erase(ANA.tenant_id, ANA.user_id)
+        found = await searching.run.finish(reader, legs)
     told = {hit.item.content for hit in found.hits if isinstance(hit.item, Memory)}
     assert told == {CLEAR.content, *([SECRET.content] if key_is_there else [])}
     (leg,) = [leg for leg in legs.reports if leg.name == "sealed"]
@@ -71,25 +89,8 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
 
 
 async def test_h3_who_encrypts_nothing_asks_for_no_key(reader: Reader, tmp_path: Path) -> None:
-    await remember(reader.superuser, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
-    queries = QueryEmbedders(
-        Embedders(OfflineEmbedder(), build=None), cache_size=10, call_seconds=10
-    )
-    deadline = asyncio.get_running_loop().time() + 60
-    opener = Opener(
-        UserKeys(LocalWrapper(b"e" * 32), KeyStore(tmp_path), os.urandom(32)),
-        ANA,
-        deadline=deadline,
-    )
     question = Question("Porto", 10, Filters(), datetime.now(UTC), BALANCED)
-    search = Search(
-        queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
-    )
-    try:
-        searching = SearchRun(search, question, UserReads(ANA), deadline, opener)
-        await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
-        found = await searching.finish(reader, Legs())
-    finally:
-        await queries.close()
+    async with looked_up(reader, tmp_path, question) as searching:
+        found = await searching.run.finish(reader, Legs())
     assert len(found.hits) == 1
-    assert not opener.asked
+    assert not searching.opener.asked

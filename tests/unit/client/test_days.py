@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -29,15 +28,10 @@ BEGINS = {
 @pytest.fixture(params=BEGINS)
 def zone(request: pytest.FixtureRequest, fakes: Fakes) -> str:
     name: str = request.param
-    reply = _settings(name)
+    reply = privacy_service_pb2.GetUserSettingsResponse()
+    reply.user_settings.time_zone = name
     fakes.others.replies["GetUserSettings"] = reply
     return name
-
-
-def _settings(zone: str) -> Any:
-    reply = privacy_service_pb2.GetUserSettingsResponse()
-    reply.user_settings.time_zone = zone
-    return reply
 
 
 class TestOptions:
@@ -50,13 +44,12 @@ class TestOptions:
         # What was true on a day was so at its end.
         assert asked.as_of.ToMicroseconds() == asked.created_after.ToMicroseconds() - 1
 
-    def test_what_is_saved(self, fakes: Fakes, zone: str) -> None:
-        assert main(["save", "ana", "Lives in Huế.", "--valid-from", "2026-09-01"]) == 0
-        asked = fakes.calls("SaveMemory")[0].request
-        assert asked.valid_from.ToJsonString() == BEGINS[zone]
-
-    def test_what_is_corrected(self, fakes: Fakes, zone: str) -> None:
+    def test_what_is_saved_and_corrected(self, fakes: Fakes, zone: str) -> None:
         fakes.others.replies["UpdateMemory"] = memory_service_pb2.UpdateMemoryResponse()
+        for given in ("2026-09-01", "2026-09-01T00:00"):
+            assert main(["save", "ana", "Lives in Huế.", "--valid-from", given]) == 0
+            asked = fakes.calls("SaveMemory")[-1].request
+            assert asked.valid_from.ToJsonString() == BEGINS[zone], given
         assert main(["correct", "ana", "id", "--valid-to", "2026-09-01"]) == 0
         asked = fakes.calls("UpdateMemory")[0].request
         assert asked.memory.valid_to.ToJsonString() == BEGINS[zone]
@@ -69,11 +62,6 @@ class TestOptions:
         assert main(command) == 0
         (document,) = fakes.calls("IngestDocuments")[0].request.documents
         assert document.created_at.ToJsonString() == BEGINS[zone]
-
-    def test_a_time_without_a_zone(self, fakes: Fakes, zone: str) -> None:
-        assert main(["save", "ana", "x", "--valid-from", "2026-09-01T00:00"]) == 0
-        asked = fakes.calls("SaveMemory")[0].request
-        assert asked.valid_from.ToJsonString() == BEGINS[zone]
 
     def test_a_time_with_one_asks_for_nothing(self, fakes: Fakes, zone: str) -> None:
         assert main(["save", "ana", "x", "--valid-from", "2026-09-01T00:00:00Z", "--json"]) == 0

@@ -186,10 +186,19 @@ class TestWrongKeys:
         with pytest.raises(KeyNotOpened):
             await keys(tmp_path).open(*USER)
 
-    @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"version": 1}', "\udcff", "x" * 9])
-    async def test_h3_a_damaged_file_is_told(self, tmp_path: Path, text: str) -> None:
+    @pytest.mark.parametrize(
+        "put", ["", "{}", "[]", "null", '{"version": 1}', "\udcff", "x" * 9, os.mkfifo, os.mkdir]
+    )
+    async def test_h3_a_damaged_file_and_what_is_none_are_told(
+        self, tmp_path: Path, put: str | Callable[[Path], None]
+    ) -> None:
+        """Whoever opens a pipe waits for a writer, and the end of the process for them."""
         await keys(tmp_path).make(*USER)
-        file_of(tmp_path).write_bytes(text.encode("utf-8", "surrogateescape"))
+        if isinstance(put, str):
+            file_of(tmp_path).write_bytes(put.encode("utf-8", "surrogateescape"))
+        else:
+            file_of(tmp_path).unlink()
+            put(file_of(tmp_path))
         for going in (keys(tmp_path).open, keys(tmp_path).make):
             with pytest.raises(KeyNotOpened) as caught:
                 await going(*USER)
@@ -209,19 +218,6 @@ class TestWrongKeys:
         assert await keys(tmp_path).erase(*USER)
         assert file_of(tmp_path) not in file_of(tmp_path).parent.iterdir()
         assert not await keys(tmp_path).erase(*USER)
-
-    @pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
-    async def test_h3_what_is_no_file_is_told(
-        self, tmp_path: Path, put: Callable[[Path], None]
-    ) -> None:
-        """Whoever opens a pipe waits for a writer, and the end of the process for them."""
-        await keys(tmp_path).make(*USER)
-        file_of(tmp_path).unlink()
-        put(file_of(tmp_path))
-        for going in (keys(tmp_path).open, keys(tmp_path).make):
-            with pytest.raises(KeyNotOpened) as caught:
-                await going(*USER)
-            assert "damaged" in caught.value.message
 
     async def test_h3_a_folder_with_contents_is_named_instead(self, tmp_path: Path) -> None:
         await keys(tmp_path).make(*USER)
