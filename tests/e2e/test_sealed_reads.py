@@ -29,14 +29,11 @@ from tests.integration.retrieval.seed_sealed import (
     hide_turns,
     words_of,
 )
+from tests.integration.retrieval.versions import Story
+from tests.rows import inserting
 from tests.tenants import tenant_of
 
 pb = retrieval_service_pb2
-KEPT = (
-    "type, content, detail, importance, confidence, origin, status, tags, keywords, context,"
-    " metadata, valid_from, valid_to, expires_at, superseded_by, sensitive, said_at, supersedes,"
-    " job_id"
-)
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 CLEAR = [
@@ -466,28 +463,12 @@ def change_words(
     conninfo: str, key: UserKey, memory_id: Any, words: dict[str, Any], *, at: datetime
 ) -> None:
     """The next version of a sealed memory, without a vector of its new words."""
-    write(
-        conninfo,
-        f"INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, {KEPT}, sealed,"
-        f" known_from, known_to) SELECT tenant_id, user_id, memory_id, version, {KEPT}, sealed,"
-        " updated_at, %s FROM memories WHERE memory_id = %s",
-        at,
-        memory_id,
-    )
-    write(
-        conninfo,
-        "UPDATE memories SET version = 2, text_version = 2, updated_at = %s, sealed = %s"
-        " WHERE memory_id = %s",
-        at,
-        key.seal(words, MEMORY.place(memory_id)),
-        memory_id,
-    )
-    write(
-        conninfo,
-        "INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version,"
-        " actor, reason) VALUES (%s, %s, %s, 'memory', %s, 'updated', 2, 'ana', '')",
-        key.tenant_id,
-        key.user_id,
-        uuid7(),
-        memory_id,
-    )
+    sealed = key.seal(words, MEMORY.place(memory_id))
+    Story(conninfo, key.user_id).change(memory_id, at, text_version=2, sealed=sealed)
+    row = {
+        "tenant_id": key.tenant_id, "user_id": key.user_id, "event_id": uuid7(),
+        "subject": "memory", "memory_id": memory_id, "action": "updated", "version": 2,
+        "actor": "ana", "reason": "",
+    }  # fmt: skip
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(inserting("history", row), row)

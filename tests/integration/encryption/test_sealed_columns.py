@@ -23,6 +23,7 @@ from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from hitherto_shared.errors import Conflict
 from hitherto_shared.models import Scope
+from tests.rows import inserting
 from tests.waiting import eventually
 
 SCOPE = Scope("t", "ana")
@@ -78,9 +79,7 @@ def insert(connection: Any, table: str, values: dict[str, Any]) -> None:
     held = {"tenant_id": SCOPE.tenant_id, "user_id": SCOPE.user_id, **values}
     if "memory_id" in held and held["memory_id"] is None:
         held["memory_id"] = uuid4()
-    names = ", ".join(held)
-    marks = ", ".join("%s" for _ in held)
-    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(held.values()))
+    connection.execute(inserting(table, held), held)
 
 
 WRONG: list[tuple[str, dict[str, Any], dict[str, Any]]] = [

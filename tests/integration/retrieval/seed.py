@@ -6,6 +6,7 @@ would test the other service and take minutes.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold, nfc
 from hitherto_shared.text.terms import count_terms
+from tests.rows import put
 from tests.tenants import tenant_of
 
 TENANT = "default"
@@ -83,41 +85,45 @@ async def remember(
     terms = [count_terms(fact.content) for fact in facts]
     async with await psycopg.AsyncConnection.connect(conninfo) as connection:
         await register_vector_async(connection)
-        await connection.execute(
-            "INSERT INTO users (tenant_id, user_id, last_lexical_no, lexical_documents,"
-            " lexical_terms) VALUES (%s, %s, %s, %s, %s)",
-            (tenant, user, len(facts), len(facts), sum(sum(t.values()) for t in terms)),
-        )
-        async with connection.cursor() as cursor:
-            await cursor.executemany(
-                "INSERT INTO memories (tenant_id, user_id, memory_id, type, content, importance,"
-                " confidence, source, origin, status, tags, metadata, conversation_id, valid_from,"
-                " said_at, created_at, expires_at, superseded_by, lexical_no, lexical_length)"
-                " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'user', %s, %s, %s, %s, %s, %s, %s, %s,"
-                " %s, %s, %s)",
-                [
-                    _row(tenant, user, ids[n], fact, n + 1, sum(terms[n].values()))
-                    for n, fact in enumerate(facts)
-                ],
-            )
-            await cursor.executemany(
-                "INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies,"
-                " lengths) VALUES (%s, %s, %s, %s, %s, %s::smallint[], %s::smallint[])",
-                [(tenant, user, *segment) for segment in segments(terms)],
-            )
-            if model is not None:
-                await cursor.execute(REGISTER, model)
-                await cursor.executemany(
-                    "INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model,"
-                    " dimensions, status, embedding) VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                    [
-                        (tenant, user, ids[n], *model, fact.status, HalfVector(fact.vector))
-                        for n, fact in enumerate(facts)
-                        if fact.vector is not None
-                    ],
-                )
-            await _write_sources(cursor, tenant, user, ids, facts)
-            await _write_entities(cursor, tenant, user, ids, facts)
+        cursor = connection.cursor()
+        of = {"tenant_id": tenant, "user_id": user}
+        numbers = {"last_lexical_no": len(facts), "lexical_documents": len(facts)}
+        lengths = [sum(counts.values()) for counts in terms]
+        await put(cursor, "users", [{**numbers, "lexical_terms": sum(lengths)}], of)
+        rows = (_row(*each) for each in zip(ids, facts, itertools.count(1), lengths, strict=False))
+        await put(cursor, "memories", rows, of, {"origin": "user"})
+        await put(cursor, "postings", segments(terms), of)
+        if model is not None:
+            await cursor.execute(REGISTER, model)
+            vectors_of_facts = [
+                {
+                    "memory_id": memory_id,
+                    "status": fact.status,
+                    "embedding": HalfVector(fact.vector),
+                }
+                for memory_id, fact in zip(ids, facts, strict=True)
+                if fact.vector is not None
+            ]
+            made_by = {"model": model[0], "dimensions": model[1]}
+            await put(cursor, "memory_embeddings", vectors_of_facts, of, made_by)
+        sources = [
+            {"memory_id": memory_id, "conversation_id": conversation}
+            for memory_id, fact in zip(ids, facts, strict=True)
+            for conversation in (fact.conversation_id, *fact.also_said_in)
+            if conversation is not None
+        ]
+        await put(cursor, "memory_sources", sources, of, {"message_id": "m1"})
+        for name in dict.fromkeys(name for fact in facts for name in fact.entities):
+            named = [
+                {"memory_id": memory_id}
+                for memory_id, fact in zip(ids, facts, strict=True)
+                for each in fact.entities
+                if each == name
+            ]
+            entity = {**of, "entity_id": uuid7()}
+            called = {"name": name, "name_key": fold(name), "type": "topic"}
+            await put(cursor, "entities", [{**called, "mention_count": len(named)}], entity)
+            await put(cursor, "entity_mentions", named, entity)
     return ids
 
 
@@ -131,100 +137,45 @@ async def summarise(
     outcome: str = "ongoing",
 ) -> None:
     """Store a conversation with its summary; the user must exist."""
-    key = (tenant_of(conninfo), user, conversation_id)
-    async with await psycopg.AsyncConnection.connect(conninfo) as connection:
-        await connection.execute(
-            "INSERT INTO conversations (tenant_id, user_id, conversation_id, last_said_at)"
-            " VALUES (%s, %s, %s, %s)",
-            (*key, said_at),
-        )
-        await connection.execute(
-            "INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title,"
-            " summary, outcome, covers_to) VALUES (%s, %s, %s, %s, %s, %s, 0)",
-            (*key, f"About {conversation_id}", summary, outcome),
-        )
+    key = {
+        "tenant_id": tenant_of(conninfo), "user_id": user, "conversation_id": conversation_id
+    }  # fmt: skip
+    told = {"title": f"About {conversation_id}", "summary": summary, "outcome": outcome}
+    async with (
+        await psycopg.AsyncConnection.connect(conninfo) as connection,
+        connection.cursor() as cursor,
+    ):
+        await put(cursor, "conversations", [{"last_said_at": said_at}], key)
+        await put(cursor, "conversation_summaries", [told], key, {"covers_to": 0})
 
 
-def _row(
-    tenant: str, user: str, memory_id: UUID, fact: Fact, lexical_no: int, length: int
-) -> tuple[Any, ...]:
+def _row(memory_id: UUID, fact: Fact, lexical_no: int, length: int) -> dict[str, Any]:
     created_at = fact.created_at or datetime.now(UTC)
     said_at = fact.valid_from or created_at
-    successor = uuid7() if fact.status in ("superseded", "contradicted") else None
-    return (
-        tenant,
-        user,
-        memory_id,
-        fact.type,
-        fact.content,
-        fact.importance,
-        fact.confidence,
-        fact.source,
-        fact.status,
-        list(fact.tags),
-        Jsonb(dict(fact.metadata)),
-        fact.conversation_id,
-        said_at,
-        said_at,
-        created_at,
-        fact.expires_at,
-        successor,
-        lexical_no,
-        length,
-    )
+    plain = ("type", "content", "importance", "confidence", "source", "status", "conversation_id")
+    return {
+        **{name: getattr(fact, name) for name in (*plain, "expires_at")},
+        "memory_id": memory_id,
+        "tags": list(fact.tags),
+        "metadata": Jsonb(dict(fact.metadata)),
+        "valid_from": said_at,
+        "said_at": said_at,
+        "created_at": created_at,
+        "superseded_by": uuid7() if fact.status in ("superseded", "contradicted") else None,
+        "lexical_no": lexical_no,
+        "lexical_length": length,
+    }
 
 
-def segments(terms: Sequence[Mapping[str, int]]) -> Iterator[tuple[Any, ...]]:
-    """The postings of texts by their terms: term, segment, numbers, frequencies and lengths."""
+def segments(terms: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
+    """The rows of postings of texts by their terms."""
     postings: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for n, counts in enumerate(terms, start=1):
         for term, frequency in counts.items():
             postings[term].append((n, frequency, sum(counts.values())))
+    names = ("lexical_nos", "frequencies", "lengths")
     for term, entries in postings.items():
         for start in range(0, len(entries), _SEGMENT):
-            part = [list(column) for column in zip(*entries[start : start + _SEGMENT], strict=True)]
-            yield (term, start // _SEGMENT, *part)
-
-
-async def _write_sources(
-    cursor: psycopg.AsyncCursor[Any],
-    tenant: str,
-    user: str,
-    ids: Sequence[UUID],
-    facts: Sequence[Fact],
-) -> None:
-    await cursor.executemany(
-        "INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id)"
-        " VALUES (%s, %s, %s, %s, 'm1')",
-        [
-            (tenant, user, memory_id, conversation)
-            for memory_id, fact in zip(ids, facts, strict=True)
-            for conversation in (fact.conversation_id, *fact.also_said_in)
-            if conversation is not None
-        ],
-    )
-
-
-async def _write_entities(
-    cursor: psycopg.AsyncCursor[Any],
-    tenant: str,
-    user: str,
-    ids: Sequence[UUID],
-    facts: Sequence[Fact],
-) -> None:
-    mentions: dict[str, list[UUID]] = defaultdict(list)
-    for memory_id, fact in zip(ids, facts, strict=True):
-        for name in fact.entities:
-            mentions[name].append(memory_id)
-    for name, mentioned_in in mentions.items():
-        entity_id = uuid7()
-        await cursor.execute(
-            "INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type,"
-            " mention_count) VALUES (%s, %s, %s, %s, %s, 'topic', %s)",
-            (tenant, user, entity_id, name, fold(name), len(mentioned_in)),
-        )
-        await cursor.executemany(
-            "INSERT INTO entity_mentions (tenant_id, user_id, entity_id, memory_id)"
-            " VALUES (%s, %s, %s, %s)",
-            [(tenant, user, entity_id, memory_id) for memory_id in mentioned_in],
-        )
+            part = map(list, zip(*entries[start : start + _SEGMENT], strict=True))
+            columns = dict(zip(names, part, strict=True))
+            yield {"term": term, "segment": start // _SEGMENT, **columns}

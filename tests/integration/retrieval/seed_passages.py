@@ -21,6 +21,7 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold, nfc
 from hitherto_shared.text.terms import count_terms
 from tests.integration.retrieval.seed import REGISTER, segments
+from tests.rows import put
 from tests.tenants import tenant_of
 
 MODEL = ("test-model", 64)
@@ -96,14 +97,12 @@ async def converse(
     texts: list[str] = []
     tenant = tenant or tenant_of(conninfo)
     async with await _connected(conninfo) as connection, connection.cursor() as cursor:
-        await _register(cursor, tenant, user, model)
+        of = await _register(cursor, tenant, user, model)
         for conversation_id, turns in conversations.items():
+            place = {**of, "conversation_id": conversation_id}
             said_at = [turn.said_at or datetime.now(UTC) for turn in turns]
-            await cursor.execute(
-                "INSERT INTO conversations (tenant_id, user_id, conversation_id, last_message_no,"
-                " last_said_at) VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                (tenant, user, conversation_id, len(turns), max(said_at)),
-            )
+            going = {"last_message_no": len(turns), "last_said_at": max(said_at)}
+            await put(cursor, "conversations", [going], place, unless_there=True)
             rows = []
             for number, turn in enumerate(turns, start=1):
                 indexed = turn.role in ("user", "assistant")
@@ -111,30 +110,26 @@ async def converse(
                     keys.append((conversation_id, number))
                     texts.append(f"{turn.name}: {turn.content}" if turn.name else turn.content)
                 rows.append(
-                    (
-                        *(tenant, user, conversation_id, number),
-                        *(turn.message_id or f"m{number}", turn.role, turn.name),
-                        *(nfc(turn.content), said_at[number - 1]),
-                        *(Jsonb(list(turn.context_items)), Jsonb(dict(turn.metadata))),
-                        *(len(keys) if indexed else None,),
-                        *("none" if turn.vector is None else "stored",),
-                    )
+                    {
+                        "message_no": number,
+                        "message_id": turn.message_id or f"m{number}",
+                        "role": turn.role,
+                        "name": turn.name,
+                        "content": nfc(turn.content),
+                        "said_at": said_at[number - 1],
+                        "context_items": Jsonb(list(turn.context_items)),
+                        "metadata": Jsonb(dict(turn.metadata)),
+                        "lexical_no": len(keys) if indexed else None,
+                        "embedding_state": "none" if turn.vector is None else "stored",
+                    }
                 )
-            await cursor.executemany(
-                "INSERT INTO messages (tenant_id, user_id, conversation_id, message_no,"
-                " message_id, role, name, content, said_at, context_items, metadata, lexical_no,"
-                " embedding_state) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-                rows,
-            )
-            await cursor.executemany(
-                "INSERT INTO message_embeddings (tenant_id, user_id, conversation_id, message_no,"
-                " model, dimensions, embedding) VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                [
-                    (tenant, user, conversation_id, number, *model, HalfVector(turn.vector))
-                    for number, turn in enumerate(turns, start=1)
-                    if turn.vector is not None
-                ],
-            )
+            await put(cursor, "messages", rows, place)
+            vectors = [
+                {"message_no": number, "embedding": HalfVector(turn.vector)}
+                for number, turn in enumerate(turns, start=1)
+                if turn.vector is not None
+            ]
+            await put(cursor, "message_embeddings", vectors, place, _made_by(model))
         await _index(cursor, tenant, user, "messages", texts)
     return keys
 
@@ -150,32 +145,32 @@ async def sum_up(
     """Store summaries, and their conversations where there are none yet."""
     tenant = tenant or tenant_of(conninfo)
     async with await _connected(conninfo) as connection, connection.cursor() as cursor:
-        await _register(cursor, tenant, user, model)
-        await cursor.executemany(
-            "INSERT INTO conversations (tenant_id, user_id, conversation_id, last_said_at)"
-            " VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
-            [(tenant, user, outline.conversation_id, outline.said_at) for outline in outlines],
-        )
-        await cursor.executemany(
-            "INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title,"
-            " summary, covers_to, lexical_no, text_version) VALUES (%s, %s, %s, %s, %s, 0, %s, 2)",
-            [
-                (tenant, user, outline.conversation_id, outline.title, nfc(outline.summary), number)
-                for number, outline in enumerate(outlines, start=1)
-            ],
-        )
-        await cursor.executemany(
-            "INSERT INTO summary_embeddings (tenant_id, user_id, conversation_id, model,"
-            " dimensions, text_version, embedding) VALUES (%s, %s, %s, %s, %s, %s, %s)",
-            [
-                (
-                    *(tenant, user, outline.conversation_id, *model),
-                    *(1 if outline.stale else 2, HalfVector(outline.vector)),
-                )
-                for outline in outlines
-                if outline.vector is not None
-            ],
-        )
+        of = await _register(cursor, tenant, user, model)
+        begun = [
+            {"conversation_id": o.conversation_id, "last_said_at": o.said_at} for o in outlines
+        ]
+        await put(cursor, "conversations", begun, of, unless_there=True)
+        summaries = [
+            {
+                "conversation_id": outline.conversation_id,
+                "title": outline.title,
+                "summary": nfc(outline.summary),
+                "lexical_no": number,
+            }
+            for number, outline in enumerate(outlines, start=1)
+        ]
+        told = {"covers_to": 0, "text_version": 2}
+        await put(cursor, "conversation_summaries", summaries, of, told)
+        vectors = [
+            {
+                "conversation_id": outline.conversation_id,
+                "text_version": 1 if outline.stale else 2,
+                "embedding": HalfVector(outline.vector),
+            }
+            for outline in outlines
+            if outline.vector is not None
+        ]
+        await put(cursor, "summary_embeddings", vectors, of, _made_by(model))
         texts = [f"{outline.title}\n{outline.summary}" for outline in outlines]
         await _index(cursor, tenant, user, "summaries", texts)
 
@@ -195,56 +190,48 @@ async def hand_over(
     number = 0
     tenant = tenant or tenant_of(conninfo)
     async with await _connected(conninfo) as connection, connection.cursor() as cursor:
-        await _register(cursor, tenant, user, model)
-        await cursor.executemany(
-            "INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type, aliases,"
-            " mention_count) VALUES (%s, %s, %s, %s, %s, 'person', ARRAY[%s], %s)",
-            [
-                (
-                    *(tenant, user, entity_id, name, fold(name), f"{fold(name)}@example.org"),
-                    sum(name in paper.mentions for paper in papers),
-                )
-                for name, entity_id in entities.items()
-            ],
-        )
+        of = await _register(cursor, tenant, user, model)
+        known = [
+            {
+                "entity_id": entity_id,
+                "name": name,
+                "name_key": fold(name),
+                "aliases": [f"{fold(name)}@example.org"],
+                "mention_count": sum(name in paper.mentions for paper in papers),
+            }
+            for name, entity_id in entities.items()
+        ]
+        await put(cursor, "entities", known, of, {"type": "person"})
         for paper, ids in zip(papers, chunk_ids, strict=True):
-            document_id = uuid7()
-            await cursor.execute(
-                "INSERT INTO documents (tenant_id, user_id, document_id, source_type, source_id,"
-                " content_type, title, content, author, metadata, source_created_at, content_hash,"
-                " ingested_heading) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'An author', %s, %s,"
-                " %s, %s)",
-                (
-                    *(tenant, user, document_id, paper.source_type, str(document_id)),
-                    *(paper.content_type, paper.title, "".join(paper.chunks)),
-                    *(Jsonb(dict(paper.metadata)), paper.made_at or datetime.now(UTC)),
-                    *(bytes(32), paper.title),
-                ),
-            )
+            document = {**of, "document_id": uuid7()}
+            held = {
+                "source_type": paper.source_type,
+                "source_id": str(document["document_id"]),
+                "content_type": paper.content_type,
+                "title": paper.title,
+                "content": "".join(paper.chunks),
+                "author": "An author",
+                "metadata": Jsonb(dict(paper.metadata)),
+                "source_created_at": paper.made_at or datetime.now(UTC),
+                "content_hash": bytes(32),
+                "ingested_heading": paper.title,
+            }
+            await put(cursor, "documents", [held], document)
             vectors = [*paper.vectors, *[None] * (len(ids) - len(paper.vectors))]
             for position, (chunk_id, content, vector) in enumerate(
                 zip(ids, paper.chunks, vectors, strict=True)
             ):
                 number += 1
+                place = {"chunk_id": chunk_id, "position": position, "lexical_no": number}
                 # A service that runs would replace the vector of a pending chunk by its own.
                 state = "pending" if vector is None else "stored"
-                await cursor.execute(
-                    "INSERT INTO document_chunks (tenant_id, user_id, document_id, chunk_id,"
-                    " position, content, lexical_no, lexical_length, embedding_state)"
-                    " VALUES (%s, %s, %s, %s, %s, %s, %s, 1, %s)",
-                    (tenant, user, document_id, chunk_id, position, nfc(content), number, state),
-                )
+                text = {"content": nfc(content), "lexical_length": 1, "embedding_state": state}
+                await put(cursor, "document_chunks", [text], document, place)
                 if vector is not None:
-                    await cursor.execute(
-                        "INSERT INTO document_chunk_embeddings (tenant_id, user_id, chunk_id,"
-                        " model, dimensions, embedding) VALUES (%s, %s, %s, %s, %s, %s)",
-                        (tenant, user, chunk_id, *model, HalfVector(vector)),
-                    )
-            await cursor.executemany(
-                "INSERT INTO document_mentions (tenant_id, user_id, entity_id, document_id)"
-                " VALUES (%s, %s, %s, %s)",
-                [(tenant, user, entities[name], document_id) for name in paper.mentions],
-            )
+                    row = {"chunk_id": chunk_id, "embedding": HalfVector(vector)}
+                    await put(cursor, "document_chunk_embeddings", [row], of, _made_by(model))
+            mentions = [{"entity_id": entities[name]} for name in paper.mentions]
+            await put(cursor, "document_mentions", mentions, document)
         await _index(cursor, tenant, user, "documents", texts)
     return chunk_ids, entities
 
@@ -255,27 +242,31 @@ async def _connected(conninfo: str) -> psycopg.AsyncConnection[Any]:
     return connection
 
 
-async def _register(cursor: _Cursor, tenant: str, user: str, model: tuple[str, int]) -> None:
-    await cursor.execute(
-        "INSERT INTO users (tenant_id, user_id) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-        (tenant, user),
-    )
+def _made_by(model: tuple[str, int]) -> dict[str, Any]:
+    return {"model": model[0], "dimensions": model[1]}
+
+
+async def _register(
+    cursor: _Cursor, tenant: str, user: str, model: tuple[str, int]
+) -> dict[str, Any]:
+    """Whose rows they are, once there is the user and the model."""
+    of = {"tenant_id": tenant, "user_id": user}
+    await put(cursor, "users", [of], unless_there=True)
     await cursor.execute(REGISTER, model)
+    return of
 
 
 async def _index(
     cursor: _Cursor, tenant: str, user: str, corpus: str, texts: Sequence[str]
 ) -> None:
     terms = [count_terms(nfc(text)) for text in texts]
-    await cursor.executemany(
-        "INSERT INTO passage_postings (tenant_id, user_id, corpus, term, segment, lexical_nos,"
-        " frequencies, lengths) VALUES (%s, %s, %s, %s, %s, %s, %s::smallint[], %s::smallint[])",
-        [(tenant, user, corpus, *segment) for segment in segments(terms)],
-    )
-    await cursor.execute(
-        "INSERT INTO passage_statistics (tenant_id, user_id, corpus, last_lexical_no, texts, terms)"
-        " VALUES (%s, %s, %s, %s, %s, %s)",
-        (tenant, user, corpus, len(texts), len(texts), sum(counts.total() for counts in terms)),
-    )
+    of = {"tenant_id": tenant, "user_id": user, "corpus": corpus}
+    await put(cursor, "passage_postings", segments(terms), of)
+    total = {
+        "last_lexical_no": len(texts),
+        "texts": len(texts),
+        "terms": sum(counts.total() for counts in terms),
+    }
+    await put(cursor, "passage_statistics", [total], of)
     if len(texts) >= GROWN:
         await cursor.execute(f"ANALYZE {_TABLES[corpus]}, passage_postings")

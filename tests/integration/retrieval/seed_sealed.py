@@ -18,6 +18,7 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import nfc
 from tests.integration.retrieval.seed import REGISTER, Fact
 from tests.integration.retrieval.seed_passages import Turn
+from tests.rows import inserting
 
 _USER = """
 INSERT INTO users (tenant_id, user_id, encrypt_sensitive) VALUES (%s, %s, true)
@@ -47,7 +48,6 @@ async def hide(
         facts: What is remembered. Entities are left out: nothing sealed mentions one.
         embedder: Makes their vectors; without it only facts that bring one have one.
     """
-    of = (key.tenant_id, key.user_id)
     ids = [uuid7() for _ in facts]
     vectors = [fact.vector for fact in facts]
     model = ("test-model", 64)
@@ -55,7 +55,7 @@ async def hide(
         model = (embedder.name, embedder.dimensions)
         vectors = list((await embedder.embed([nfc(fact.content) for fact in facts])).vectors)
     async with await psycopg.AsyncConnection.connect(conninfo) as connection:
-        await connection.execute(_USER, of)
+        await connection.execute(_USER, (key.tenant_id, key.user_id))
         await connection.execute(REGISTER, model)
         for memory_id, fact, vector in zip(ids, facts, vectors, strict=True):
             created_at = fact.created_at or datetime.now(UTC)
@@ -90,16 +90,12 @@ async def hide(
             )
             if vector is not None:
                 half = np.asarray(vector).astype("<f2").tobytes()
-                await connection.execute(
-                    "INSERT INTO sealed_embeddings (tenant_id, user_id, memory_id, model,"
-                    " dimensions, sealed) VALUES (%s, %s, %s, %s, %s, %s)",
-                    (
-                        *of,
-                        memory_id,
-                        *model,
-                        key.seal_bytes(half, VECTOR.place(memory_id, model[0])),
-                    ),
-                )
+                row = {"memory_id": memory_id, "model": model[0], "dimensions": model[1]}
+                row |= {
+                    **_of(key),
+                    "sealed": key.seal_bytes(half, VECTOR.place(memory_id, model[0])),
+                }
+                await connection.execute(inserting("sealed_embeddings", row), row)
     return ids
 
 
@@ -107,15 +103,12 @@ def hide_turns(
     conninfo: str, key: UserKey, conversation_id: str, turns: Sequence[Turn], *, summary: str = ""
 ) -> None:
     """Store a sealed conversation, and with `summary` what it came to, title and all."""
-    of = (key.tenant_id, key.user_id)
+    place = {**_of(key), "conversation_id": conversation_id}
     said_at = [turn.said_at or datetime.now(UTC) for turn in turns]
     with psycopg.connect(conninfo) as connection:
-        connection.execute(_USER.encode(), of)
-        connection.execute(
-            b"INSERT INTO conversations (tenant_id, user_id, conversation_id, last_message_no,"
-            b" last_said_at) VALUES (%s, %s, %s, %s, %s)",
-            (*of, conversation_id, len(turns), max(said_at)),
-        )
+        connection.execute(_USER.encode(), (key.tenant_id, key.user_id))
+        going = {"last_message_no": len(turns), "last_said_at": max(said_at)}
+        _put(connection, "conversations", **place, **going)
         for number, (turn, moment) in enumerate(zip(turns, said_at, strict=True), start=1):
             message_id = turn.message_id or f"m{number}"
             words = {
@@ -124,13 +117,10 @@ def hide_turns(
                 "context_items": list(turn.context_items),
                 "metadata": dict(turn.metadata),
             }
-            connection.execute(
-                b"INSERT INTO messages (tenant_id, user_id, conversation_id, message_no,"
-                b" message_id, role, name, content, said_at, embedding_state, sealed)"
-                b" VALUES (%s, %s, %s, %s, %s, %s, '', '', %s, 'none', %s)",
-                (*of, conversation_id, number, message_id, turn.role, moment,
-                 key.seal(words, MESSAGE.place(conversation_id, message_id))),
-            )  # fmt: skip
+            sealed = key.seal(words, MESSAGE.place(conversation_id, message_id))
+            said = {"message_no": number, "message_id": message_id, "role": turn.role}
+            hidden = {"content": "", "embedding_state": "none", "sealed": sealed}
+            _put(connection, "messages", **place, **said, said_at=moment, **hidden)
         if summary:
             outline = {
                 "title": f"About {summary}",
@@ -139,34 +129,31 @@ def hide_turns(
                 "technical_topics": [],
                 "followup_suggestions": [f"Ask again about {summary}"],
             }
-            connection.execute(
-                b"INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title,"
-                b" summary, outcome, covers_to, embedding_state, sealed)"
-                b" VALUES (%s, %s, %s, '', '', 'resolved', %s, 'none', %s)",
-                (*of, conversation_id, len(turns),
-                 key.seal(outline, SUMMARY.place(conversation_id))),
-            )  # fmt: skip
+            sealed = key.seal(outline, SUMMARY.place(conversation_id))
+            hidden = {"title": "", "embedding_state": "none", "sealed": sealed}
+            came_to = {"outcome": "resolved", "covers_to": len(turns)}
+            _put(connection, "conversation_summaries", **place, **came_to, **hidden)
 
 
 def hide_profile(conninfo: str, key: UserKey, *versions: Mapping[str, Any]) -> None:
     """Store a sealed profile, each of `versions` after the other, with its history."""
-    of = (key.tenant_id, key.user_id)
+    of, last = _of(key), len(versions)
     with psycopg.connect(conninfo) as connection:
-        connection.execute(_USER.encode(), of)
-        connection.execute(
-            b"INSERT INTO profiles (tenant_id, user_id, department, sealed, version)"
-            b" VALUES (%s, %s, %s, %s, %s)",
-            (*of, "sales", key.seal(versions[-1], PROFILE.place(len(versions))), len(versions)),
-        )
+        connection.execute(_USER.encode(), (key.tenant_id, key.user_id))
+        sealed = key.seal(versions[-1], PROFILE.place(last))
+        _put(connection, "profiles", **of, department="sales", sealed=sealed, version=last)
         for version, values in enumerate(versions, start=1):
-            connection.execute(
-                b"INSERT INTO profile_versions (tenant_id, user_id, version, profile, sealed,"
-                b" actor) VALUES (%s, %s, %s, '{}', %s, 'ana')",
-                (*of, version, key.seal(values, PROFILE.place(version))),
-            )
-            connection.execute(
-                b"INSERT INTO history (tenant_id, user_id, event_id, subject, action, version,"
-                b" actor, reason, before, after) VALUES (%s, %s, %s, 'profile', %s, %s, 'ana', '',"
-                b" NULL, %s)",
-                (*of, uuid7(), "created" if version == 1 else "updated", version, Jsonb({})),
-            )
+            made = {**of, "version": version, "actor": "ana"}
+            sealed = key.seal(values, PROFILE.place(version))
+            _put(connection, "profile_versions", **made, profile=Jsonb({}), sealed=sealed)
+            action = "created" if version == 1 else "updated"
+            event = {"event_id": uuid7(), "subject": "profile", "action": action, "reason": ""}
+            _put(connection, "history", **made, **event, after=Jsonb({}))
+
+
+def _of(key: UserKey) -> dict[str, Any]:
+    return {"tenant_id": key.tenant_id, "user_id": key.user_id}
+
+
+def _put(connection: psycopg.Connection[Any], table: str, **row: Any) -> None:
+    connection.execute(inserting(table, row), row)

@@ -15,7 +15,7 @@ from tests.integration.retrieval.seed import TENANT, Fact, remember
 _KEPT = (
     "type, content, detail, importance, confidence, origin, status, tags, keywords, context,"
     " metadata, valid_from, valid_to, expires_at, superseded_by, sensitive, said_at, supersedes,"
-    " job_id"
+    " job_id, sealed"
 )
 
 

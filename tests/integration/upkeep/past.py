@@ -29,14 +29,8 @@ async def conversation(
 ) -> None:
     """A conversation in which nothing was said for so long."""
     await stage.user()
-    await stage.rows(
-        "INSERT INTO conversations (tenant_id, user_id, conversation_id, updated_at,"
-        " last_message_no, watermark) VALUES (%s, 'ana', %s, now() - %s::interval, 9, %s)",
-        TENANT,
-        name,
-        silent,
-        watermark,
-    )
+    told = {"conversation_id": name, "last_message_no": 9, "watermark": watermark}
+    await stage.put("conversations", updated_at=silent, **told)
 
 
 async def message(
@@ -48,30 +42,15 @@ async def message(
     accepted: str | None = None,
     name: str = "c1",
 ) -> None:
-    await stage.rows(
-        "INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role,"
-        " content, said_at, accepted_at) VALUES (%s, 'ana', %s, %s, %s, 'user', %s,"
-        " now() - %s::interval, now() - %s::interval)",
-        TENANT,
-        name,
-        number,
-        f"m{number}",
-        content,
-        said,
-        accepted or said,
-    )
+    place = {"conversation_id": name, "message_no": number, "message_id": f"m{number}"}
+    when = {"said_at": said, "accepted_at": accepted or said}
+    await stage.put("messages", role="user", content=content, **place, **when)
 
 
 async def source(stage: Stage, memory_id: Any, number: int, name: str = "c1") -> None:
     """A memory was learnt from a message."""
-    await stage.rows(
-        "INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id)"
-        " VALUES (%s, 'ana', %s, %s, %s)",
-        TENANT,
-        memory_id,
-        name,
-        f"m{number}",
-    )
+    told = {"conversation_id": name, "message_id": f"m{number}"}
+    await stage.put("memory_sources", memory_id=memory_id, **told)
 
 
 async def tables_with_the_canary(stage: Stage) -> set[str]:

@@ -57,6 +57,14 @@ class Stage:
         ((found,),) = await self.rows(statement, *parameters)
         return found
 
+    async def put(self, table: str, **values: Any) -> None:
+        """A row, of Ana unless it names its user; of a time it says how long ago it was."""
+        row = {"tenant_id": TENANT, "user_id": "ana", **values}
+        marks = ["now() - %s::interval" if name.endswith("_at") else "%s" for name in row]
+        await self.rows(
+            f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(marks)})", *row.values()
+        )
+
     async def user(self, user: str = "ana", **settings: Any) -> None:
         await self.rows(
             "INSERT INTO users (tenant_id, user_id) VALUES (%s, %s) ON CONFLICT DO NOTHING",
@@ -113,27 +121,15 @@ class Stage:
             ago,
         )
 
-    async def vector(self, memory_id: UUID, *, user: str = "ana") -> None:
+    async def vector(self, memory_id: UUID) -> None:
         """Vectors of a memory's content and source."""
         await self.rows(
             "INSERT INTO embedding_models (model, dimensions) VALUES ('m', 8)"
             " ON CONFLICT DO NOTHING"
         )
-        unit = "[1,0,0,0,0,0,0,0]"
-        await self.rows(
-            "INSERT INTO memory_embeddings VALUES (%s, %s, %s, 'm', 8, 'active', %s::halfvec)",
-            TENANT,
-            user,
-            memory_id,
-            unit,
-        )
-        await self.rows(
-            "INSERT INTO memory_source_embeddings VALUES (%s, %s, %s, 'm', 8, %s::halfvec)",
-            TENANT,
-            user,
-            memory_id,
-            unit,
-        )
+        vector = {"model": "m", "dimensions": 8, "embedding": "[1,0,0,0,0,0,0,0]"}
+        await self.put("memory_embeddings", memory_id=memory_id, status="active", **vector)
+        await self.put("memory_source_embeddings", memory_id=memory_id, **vector)
 
     async def rows_of(self, statement: str, values: Mapping[str, Any]) -> None:
         await self.admin.execute(statement.encode(), values)
@@ -161,6 +157,19 @@ class Stage:
         held = await self.claimed("decay", user)
         await Decay(self.maintenance, max_memories=most, **given).run(held)
         return await self.counts(held)
+
+    async def planned_decay(self, user: str | None = None, *, most: int = 0) -> dict[str, int]:
+        """What a run of decay would do."""
+        async with self.maintenance.connection() as connection:
+            return await Decay(self.maintenance, max_memories=most).count(connection, TENANT, user)
+
+    async def planned_retention(
+        self, memory_days: int = 0, message_days: int = 0, user: str | None = None
+    ) -> dict[str, int]:
+        """What a run of retention would do."""
+        retention = Retention(self.removal, RetentionDays(memory_days, message_days))
+        async with self.maintenance.connection() as connection:
+            return await retention.count(connection, TENANT, user)
 
     async def retention(
         self, memory_days: int = 0, message_days: int = 0, user: str | None = None
@@ -199,17 +208,11 @@ class Stage:
 
     async def record(self, memory_id: UUID, action: str, *, ago: str, actor: str = "test") -> None:
         """An event of the past."""
-        await self.rows(
-            "INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id,"
-            " action, version, actor, after) VALUES (%s, 'ana', %s, now() - %s::interval,"
-            " 'memory', %s, %s, 1, %s, %s)",
-            TENANT,
-            uuid7(),
-            ago,
-            memory_id,
-            action,
-            actor,
-            Jsonb({"content": "Something."}),
+        await self.put(
+            "history",
+            **{"event_id": uuid7(), "recorded_at": ago, "subject": "memory"},
+            **{"memory_id": memory_id, "action": action, "version": 1, "actor": actor},
+            after=Jsonb({"content": "Something."}),
         )
 
 

@@ -59,8 +59,7 @@ async def test_the_rules_at_their_edges(stage: Stage) -> None:
         user = f"u{number}"
         await stage.memory(user=user, **given)
         before = await stage.statuses(user)
-        async with stage.maintenance.connection() as connection:
-            planned = await Decay(stage.maintenance, max_memories=0).count(connection, TENANT, user)
+        planned = await stage.planned_decay(user)
         counts = await stage.decay(user)
         assert counts == planned, given
         if rule is None:
@@ -323,8 +322,7 @@ async def test_above_the_limit_the_least_important_and_longest_unused_go(stage: 
         await stage.memory(f"decision {number}", user="cy", type="decision")
     await stage.memory("fading", user="cy", importance=0.1, age="40 days")
     await stage.memory("surplus", user="cy", importance=0.9, age="1 day")
-    async with stage.maintenance.connection() as connection:
-        planned = await Decay(stage.maintenance, max_memories=3).count(connection, TENANT, None)
+    planned = await stage.planned_decay(most=3)
     counts = await stage.decay(most=3, batch=2)
     kinds = {"archived_low_importance": 1, "archived_over_limit": 4}
     assert counts == planned == {**NOTHING, "archived": 5, **kinds}

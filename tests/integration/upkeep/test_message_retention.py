@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from psycopg.types.json import Jsonb
@@ -16,9 +17,8 @@ from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue.claims import ClaimLost
 from hitherto_extraction.storage import keyword_index
 from hitherto_extraction.storage.conversations import IncomingMessage
-from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.transcripts import IncomingTranscript
-from hitherto_extraction.upkeep.retention import Retention
+from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.terms import count_terms
 from tests.integration.queue.stage import staged
 from tests.integration.upkeep.past import (
@@ -55,29 +55,24 @@ async def test_which_messages_go(
     await conversation(stage, watermark=watermark)
     await message(stage, 1, **given)
     await stage.memory(conversation="c1")
-    async with stage.maintenance.connection() as connection:
-        planned = await Retention(stage.removal, RetentionDays(0, 30)).count(
-            connection, TENANT, "ana"
-        )
-    assert planned["messages"] == int(goes)
+    assert (await stage.planned_retention(0, 30, "ana"))["messages"] == int(goes)
     assert (await stage.retention(0, 30))["messages"] == int(goes)
     assert await held_messages(stage) == ([] if goes else [1])
     assert len(await stage.statuses()) == 1
+
+
+JOB: dict[str, Any] = {
+    "kind": "memory-extraction", "conversation_id": "c1", "range_from": 1, "range_to": 1,
+    "max_attempts": 4,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("state", ["queued", "failed", "dead", "succeeded"])
 async def test_a_message_that_a_job_has_yet_to_read_stays(stage: Stage, state: str) -> None:
     await conversation(stage)
     await message(stage, 1, said="999 days", accepted="1 day")
-    await stage.rows(
-        "INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, range_from, range_to,"
-        " max_attempts, attempt, state, finished_at) VALUES (gen_random_uuid(), %s, 'ana',"
-        " 'memory-extraction', 'c1', 1, 1, 4, 2, %s, CASE WHEN %s IN ('dead', 'succeeded')"
-        " THEN now() END)",
-        TENANT,
-        state,
-        state,
-    )
+    ended = "0 s" if state in ("dead", "succeeded") else None
+    await stage.put("jobs", **JOB, job_id=uuid7(), attempt=2, state=state, finished_at=ended)
     await stage.rows("UPDATE jobs SET run_after = now() + interval '1 hour'")
     assert (await stage.retention(0, 30))["messages"] == int(state == "succeeded")
     # Nothing is read after that long. A job that only waits has no attempt to hand back.
@@ -109,52 +104,20 @@ async def test_nothing_is_left_of_a_message_but_what_was_learnt(stage: Stage) ->
     await stage.rows(
         "UPDATE memories SET lexical_length = %s WHERE memory_id = %s", text.total(), learnt
     )
-    await stage.rows(
-        "INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title, covers_to)"
-        " VALUES (%s, 'ana', 'c1', 'About something', 2)",
-        TENANT,
-    )
-    await stage.rows(
-        "INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, range_from, range_to,"
-        " max_attempts, state, finished_at) VALUES (%s, %s, 'ana', 'memory-extraction', 'c1', 1,"
-        " 2, 4, 'succeeded', now())",
-        learnt,
-        TENANT,
-    )
-    await stage.rows(
-        "INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version,"
-        " actor, reason, job_id) VALUES (%s, 'ana', %s, 'memory', %s, 'contradicted', 2,"
-        " 'extraction', %s, %s)",
-        TENANT,
-        learnt,
-        other,
-        f"because they said {CANARY}",
-        learnt,
-    )
-    await stage.rows(
-        "INSERT INTO unusable_replies VALUES (%s, 'ana', %s, 1, %s)", TENANT, learnt, CANARY
-    )
-    await stage.rows(
-        "INSERT INTO feedback (tenant_id, user_id, feedback_id, conversation_id, message_id,"
-        " original, edited) VALUES (%s, 'ana', %s, 'c1', 'm1', %s, 'shorter')",
-        TENANT,
-        learnt,
-        CANARY,
-    )
+    about = {"conversation_id": "c1", "title": "About something", "covers_to": 2}
+    await stage.put("conversation_summaries", **about)
+    done = {"range_to": 2, "job_id": learnt, "state": "succeeded", "finished_at": "0 s"}
+    await stage.put("jobs", **{**JOB, **done})
+    event = {"event_id": learnt, "subject": "memory", "action": "contradicted", "version": 2}
+    said_so = {"actor": "extraction", "reason": f"because they said {CANARY}"}
+    await stage.put("history", memory_id=other, job_id=learnt, **event, **said_so)
+    await stage.put("unusable_replies", job_id=learnt, claim_no=1, sealed_reply=CANARY)
+    edit = {"feedback_id": learnt, "original": CANARY, "edited": "shorter"}
+    await stage.put("feedback", conversation_id="c1", message_id="m1", **edit)
     # The message of another conversation, whose sender gave it the same id.
-    await stage.rows(
-        "INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id,"
-        " quote) VALUES (%s, 'ana', %s, 'c9', 'm1', 'elsewhere')",
-        TENANT,
-        other,
-    )
     told = {"conversation_id": "c9", "message_id": "m1", "quote": "elsewhere"}
-    await stage.rows(
-        "INSERT INTO profiles (tenant_id, user_id, summary, version, sources)"
-        " VALUES (%s, 'ana', 'A baker', 1, %s)",
-        TENANT,
-        Jsonb({"summary": told}),
-    )
+    await stage.put("memory_sources", memory_id=other, **told)
+    await stage.put("profiles", summary="A baker", version=1, sources=Jsonb({"summary": told}))
     assert await tables_with_the_canary(stage) == {
         "feedback",
         "history",

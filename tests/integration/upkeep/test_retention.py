@@ -19,7 +19,7 @@ from tests.integration.upkeep.past import (
     source,
     tables_with_the_canary,
 )
-from tests.integration.upkeep.stage import TENANT, Stage
+from tests.integration.upkeep.stage import Stage
 
 EDGES: list[tuple[int, int | None, dict[str, Any], bool]] = [
     (30, None, {}, True),
@@ -45,10 +45,7 @@ async def test_which_memories_go(stage: Stage) -> None:
         case, user = (days, own, given), f"u{number}"
         await stage.memory(user=user, **given)
         await stage.user(user, retention_days=own)
-        async with stage.maintenance.connection() as connection:
-            planned = await Retention(stage.removal, RetentionDays(days, 0)).count(
-                connection, TENANT, user
-            )
+        planned = await stage.planned_retention(days, user=user)
         counts = await stage.retention(days, user=user)
         assert counts == {**NOTHING, "memories": int(goes)}, case
         assert planned["memories"] == int(goes), case
@@ -62,11 +59,7 @@ async def test_somebody_who_still_writes_keeps_everything(
     """Inactive = the user wrote nothing AND the memory was not returned."""
     await stage.memory()
     await conversation(stage, silent=silent)
-    async with stage.maintenance.connection() as connection:
-        planned = await Retention(stage.removal, RetentionDays(30, 0)).count(
-            connection, TENANT, None
-        )
-    assert planned["memories"] == int(goes)
+    assert (await stage.planned_retention(30))["memories"] == int(goes)
     assert (await stage.retention(30))["memories"] == int(goes)
 
 
@@ -111,21 +104,13 @@ async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
         " WHERE status = 'active'"
     )
     for name, memory_ids in {CANARY: [gone], "Both": [gone, kept]}.items():
-        await stage.rows(
-            "INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type,"
-            " mention_count) VALUES (%s, 'ana', %s, %s, %s, 'person', %s)",
-            TENANT,
-            (entity := memory_ids[-1]),
-            name,
-            name.lower(),
-            len(memory_ids),
-        )
+        entity = {"entity_id": memory_ids[-1]}
+        called = {"name": name, "name_key": name.lower(), "type": "person"}
+        await stage.put("entities", mention_count=len(memory_ids), **entity, **called)
         for memory_id in memory_ids:
-            await stage.rows(
-                "INSERT INTO entity_mentions VALUES (%s, 'ana', %s, %s)", TENANT, entity, memory_id
-            )
+            await stage.put("entity_mentions", memory_id=memory_id, **entity)
     # No mention by what is forgotten is counted.
-    await stage.rows("INSERT INTO entity_mentions VALUES (%s, 'ana', %s, %s)", TENANT, kept, hidden)
+    await stage.put("entity_mentions", entity_id=kept, memory_id=hidden)
     # Every place that a memory reaches is filled, or this test proves little.
     assert await tables_with_the_canary(stage) == {
         "consolidation_groups",
