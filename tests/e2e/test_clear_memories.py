@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -180,6 +181,18 @@ class TestEverythingIsForgotten:
         assert len(await memories(services, user="bo")) == 1
 
 
+def cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the second batch of a clearing fail."""
+    real, calls = clearing._forget, itertools.count(1)
+
+    async def breaking(*args: Any) -> Any:
+        if next(calls) == 2:
+            raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
+        return await real(*args)
+
+    monkeypatch.setattr(clearing, "_forget", breaking)
+
+
 class TestOnce:
     async def test_b4_a_key_clears_once(self, services: Services) -> None:
         """What is saved after the first call is not cleared by its repetition."""
@@ -221,16 +234,7 @@ class TestOnce:
         monkeypatch.setattr(clearing, "BATCH", 50)
         await learn(services, talk("I live in Lisbon.", at=NOON))
         seed(services.conninfo, 2 * clearing.BATCH)
-        real, calls = clearing._forget, 0
-
-        async def breaking(*args: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == 2:
-                raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
-            return await real(*args)
-
-        monkeypatch.setattr(clearing, "_forget", breaking)
+        cut_off(monkeypatch)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await clear(services, key="k", conversations=True)
         assert read_refusal(caught.value).reason == "DATABASE_UNAVAILABLE"
@@ -250,16 +254,7 @@ class TestOnce:
         await change_profile(modelled, summary="Before")
         await learn(modelled, talk("canary:before", conversation="c0", at=NOON))
         await learn(modelled, talk("canary:late", conversation="c2", at=NOON))
-        real, calls = clearing._forget, 0
-
-        async def breaking(*args: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == 2:
-                raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
-            return await real(*args)
-
-        monkeypatch.setattr(clearing, "_forget", breaking)
+        cut_off(monkeypatch)
         everything: dict[str, Any] = {"profile": True, "conversations": True, "key": "k"}
         with pytest.raises(grpc.aio.AioRpcError):
             await clear(modelled, **everything)

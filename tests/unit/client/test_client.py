@@ -146,16 +146,20 @@ class TestRetries:
         assert (caught.value.reason, caught.value.retry_after) == ("QUEUE_FULL", 3600)
 
 
+def refusal(message: str, *violations: tuple[str, str]) -> Failure:
+    """A request that is wrong in these fields."""
+    code, field = grpc.StatusCode.INVALID_ARGUMENT, {"field": violations[0][0]}
+    return Failure(code, "INVALID_FIELD", message, field, violations)
+
+
 class TestErrors:
     def test_all_details_are_read(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail(
             "SearchMemories",
-            Failure(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                "INVALID_FIELD",
+            refusal(
                 "2 fields are wrong",
-                {"field": "limit"},
-                (("limit", "should not be negative"), ("user_id", "should not be empty")),
+                ("limit", "should not be negative"),
+                ("user_id", "should not be empty"),
             ),
         )
         with pytest.raises(HithertoCallError) as caught:
@@ -176,11 +180,10 @@ class TestErrors:
     def test_what_the_message_names_is_not_said_again(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail(
             "SearchMemories",
-            Failure(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                "INVALID_FIELD",
+            refusal(
                 "limit: should not be negative (and 1 more)",
-                violations=(("limit", "should not be negative"), ("user_id", "should be there")),
+                ("limit", "should not be negative"),
+                ("user_id", "should be there"),
             ),
         )
         with pytest.raises(HithertoCallError) as caught:
@@ -205,16 +208,8 @@ class TestErrors:
             client.get_context("sarah")
 
     def test_another_process_raises_it_as_it_was(self, client: Hitherto, fakes: Fakes) -> None:
-        fakes.fail(
-            "SearchMemories",
-            Failure(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                "INVALID_FIELD",
-                "limit: should not be negative",
-                {"field": "limit"},
-                (("limit", "should not be negative"),),
-            ),
-        )
+        told = "limit: should not be negative"
+        fakes.fail("SearchMemories", refusal(told, ("limit", "should not be negative")))
         with pytest.raises(HithertoCallError) as caught:
             client.search("sarah")
         for again in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
