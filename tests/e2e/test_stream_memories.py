@@ -18,9 +18,9 @@ from tests.scripted_model import StatusFault
 
 
 async def test_many_statements_are_saved_in_order(services: Services) -> None:
-    """More than are read ahead, of several users; what is to hold later is not checked, so that
-    this is about the stream alone."""
-    count = 301
+    """Three times what is read ahead, of several users; what is to hold later is not checked, so
+    that this is about the stream alone."""
+    count = 101
     later = datetime.now(UTC) + timedelta(days=1)
     reply = await stream(
         services,

@@ -39,33 +39,15 @@ async def one_of_each(stage: Stage, words: str = "plain", number: int = 1) -> No
         "UPDATE memories AS m SET embedding_state = 'pending' WHERE embedding_state = 'stored'"
         " AND NOT EXISTS (SELECT FROM memory_embeddings AS e WHERE e.memory_id = m.memory_id)"
     )
-    document_id = uuid7()
-    await stage.rows(
-        "INSERT INTO documents (tenant_id, user_id, document_id, source_type, source_id,"
-        " source_created_at, content_hash) VALUES (%s, 'ana', %s, 'files', %s, now(), %s)",
-        TENANT,
-        document_id,
-        words,
-        bytes(32),
-    )
-    await stage.rows(
-        "INSERT INTO document_chunks (tenant_id, user_id, document_id, chunk_id, position, content,"
-        " lexical_no, lexical_length) VALUES (%s, 'ana', %s, %s, 0, %s, %s, 2)",
-        TENANT,
-        document_id,
-        uuid7(),
-        f"documents {words}",
-        number,
-    )
+    document = {"document_id": uuid7()}
+    handed = {"source_type": "files", "source_id": words, "source_created_at": "0 s"}
+    await stage.put("documents", **document, **handed, content_hash=bytes(32))
+    place = {"chunk_id": uuid7(), "position": 0, "lexical_no": number, "lexical_length": 2}
+    await stage.put("document_chunks", **document, **place, content=f"documents {words}")
     await conversation(stage, words)
     await message(stage, number, f"messages {words}", name=words)
-    await stage.rows(
-        "INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title, covers_to)"
-        " VALUES (%s, 'ana', %s, %s, 1)",
-        TENANT,
-        words,
-        f"summaries {words}",
-    )
+    summary = {"title": f"summaries {words}", "covers_to": 1}
+    await stage.put("conversation_summaries", conversation_id=words, **summary)
     while await Backlog(stage.maintenance, message_vectors=True).run():
         pass
 
