@@ -146,7 +146,7 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 async def _body(reply: HttpReply) -> bytes:
-    """The body of a reply, decompressed; of an error only the beginning, if it can be read.
+    """The body of a reply, decompressed; of an error as it came, if it cannot be read whole.
 
     That of a success must not be too large, or compressed in an unknown way.
     """
@@ -167,7 +167,7 @@ async def _body(reply: HttpReply) -> bytes:
     except ModelMisbehaved:
         if reply.successful:
             raise
-        return b"" if reply.encoding else reply.body
+        return reply.body
     return body
 
 
