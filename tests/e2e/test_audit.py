@@ -153,7 +153,7 @@ async def test_h6_every_change_is_in_the_log_and_nothing_that_was_refused(
     }, changing
 
 
-async def test_h6_a_replayed_call_is_in_the_log_once_and_so_is_an_export(
+async def test_h6_a_replayed_call_is_in_the_log_once_and_so_are_exports_and_erasures(
     services: Services,
 ) -> None:
     first = await save(services, "tea", request_key="k1")
@@ -172,6 +172,10 @@ async def test_h6_a_replayed_call_is_in_the_log_once_and_so_is_an_export(
     await call(services, export, valid(export))
     (event,) = await log(services, methods=[export.path])
     assert len(event.user_hash) == 64
+    erase = METHODS["PrivacyService/EraseUser"]
+    for _ in range(2):
+        await call(services, erase, pb.EraseUserRequest(user_id="ana"))
+    assert len(await log(services, methods=[erase.path])) == 1
 
 
 async def profile(

@@ -135,16 +135,22 @@ async def test_c3_the_words_of_quotes_and_of_a_model_go_with_their_message(
     assert "anzibarquux" not in (await export(modelled)).text
 
 
-async def test_a_second_time_there_is_nothing_and_the_name_begins_anew(services: Services) -> None:
+async def test_a_second_time_there_is_nothing_and_the_name_begins_anew(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """NOT_FOUND without a key; with one the first counts again (B4)."""
     await learn(services, talk("I live in Lisbon.", at=NOON))
     first = await delete(services, "c1", idempotency_key="k")
     assert dict((await delete(services, "c1", idempotency_key="k")).counts) == dict(first.counts)
     assert (await refusal_of(delete(services, "c1"))).reason == "CONVERSATION_NOT_FOUND"
     # What is said under the name afterwards is learnt as of any other conversation.
-    assert (await learn(services, talk("I work as a baker.", at=NOON))).memories_created == 1
+    again = talk("I work as a baker.", "Every day.", at=NOON)
+    assert (await learn(services, again)).memories_created == 1
+    # A repeated call deletes none of it, however long it is.
+    monkeypatch.setattr(message_removal, "MESSAGES_AT_ONCE", 1)
+    assert dict((await delete(services, "c1", idempotency_key="k")).counts) == dict(first.counts)
     listed = await ask(services, "ListConversations")
-    assert [c.message_count for c in listed.conversations] == [1]
+    assert [c.message_count for c in listed.conversations] == [2]
 
 
 @pytest.mark.parametrize("cleared", ["deleted", "cleared"])

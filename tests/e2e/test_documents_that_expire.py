@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from hitherto.v1 import document_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_extraction.documents.ingest import delete_expired
+from hitherto_shared.database.pool import Database
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services
 from tests.e2e.handing_over import check_index, document, hand_over, taken_in
 from tests.e2e.learning import rows
 from tests.e2e.methods import ask
 from tests.e2e.sweeping import sweeping
+from tests.tenants import tenant_of
 
 TEXT = "The ferry to Tromsø leaves at noon."
 
@@ -105,4 +111,16 @@ async def test_the_end_is_set_anew_and_postponed(services: Services, conninfo: s
     shown = await listed(services)
     assert not shown["z"].HasField("expires_at")
     await sweep(conninfo)
+    assert await found(services) == ["x", "y", "z"]
+    # It may be postponed between the look of a sweep and its turn.
+    user, postponed_id = Scope(tenant_of(conninfo), "ana"), UUID(shown["x"].id)
+    removal = Database(conninfo, "hitherto_removal", application="test", max_size=1)
+    await removal.open()
+    try:
+        with acting_for(user.tenant_id):
+            assert not await removal.transact(
+                lambda connection: delete_expired(connection.of(user), postponed_id), timeout=60
+            )
+    finally:
+        await removal.close()
     assert await found(services) == ["x", "y", "z"]

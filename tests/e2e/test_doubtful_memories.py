@@ -114,6 +114,10 @@ async def test_b10_it_ranks_below_what_is_certain_and_explains_it(modelled: Serv
     places = {each.memory.content: each for each in results}
     assert places[COMMUTE].memory.HasField("doubt")
     assert places[COMMUTE].breakdown["doubt"] == pytest.approx(-places[COMMUTE].score / 4)
+    # What is cleared together with its cause is uncertain no more.
+    await ask(modelled, "ClearMemories")
+    read = await ask(modelled, "GetMemory", memory_id=places[COMMUTE].memory.id)
+    assert not read.memory.HasField("doubt")
 
 
 async def test_b10_a_filter_leaves_it_out_of_what_the_last_answer_rested_on(

@@ -23,6 +23,7 @@ from hitherto_extraction.storage import erasure
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_retrieval.__main__ import running as retrieval_running
 from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared import metrics
 from hitherto_shared.errors import Unavailable
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.signing import BrokenSignature, load_signer, verify
@@ -74,7 +75,9 @@ class TestNothingIsLeft:
         await eventually(lambda: not rows(superuser_conninfo, untold))
         theirs = naming(superuser_conninfo, "kanari-other")
         assert planted.tables <= set(naming(superuser_conninfo, USER))
+        erased = metrics.ERASURES.labels("user")._value.get()
         receipt = await erase(services, USER)
+        assert metrics.ERASURES.labels("user")._value.get() == erased + 1
         # What was spent stays on the tenant's bill: the model and the stage, and nobody's name.
         assert set(naming(superuser_conninfo, "kanari-default")) == {"usage_ledger"}
         assert naming(superuser_conninfo, "kanari-other") == theirs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_extraction.curation import exporting
-from hitherto_extraction.curation.exporting import PIECE_BYTES
+from hitherto_extraction.curation.exporting import PIECE_BYTES, Manifest
 from tests.e2e.canaries import SECRET, plant
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import change, save
@@ -201,3 +202,24 @@ async def test_h2_an_erase_ends_an_export_that_goes_on(services: Services) -> No
         if back == "back and written":
             await save(services, "The user plays the organ.", user=user)
         assert await breaks_off(stream) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
+
+
+async def test_h2_who_is_erased_before_the_end_is_told_of_no_whole_export(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if everything was sent by then, and the user is back at once."""
+    monkeypatch.setattr(exporting, "_SILENCE_SECONDS", 120.0)
+    put, all_sent = exporting._Going.put, asyncio.Event()
+
+    async def erasing(going: exporting._Going, piece: bytes | Manifest) -> None:
+        if isinstance(piece, Manifest):
+            await all_sent.wait()
+            await erase(services)
+            assert await reinstate(services)
+        await put(going, piece)
+
+    monkeypatch.setattr(exporting._Going, "put", erasing)
+    await save(services, "The user plays the organ.")
+    stream = await begin(services, "ana")
+    all_sent.set()
+    assert await breaks_off(stream) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")

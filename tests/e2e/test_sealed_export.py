@@ -8,10 +8,13 @@ from typing import Any
 
 import grpc
 import psycopg
+import pytest
 
 from hitherto_extraction.storage import exports, holdings, sealing
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.rows import BY_TABLE
+from hitherto_shared.encryption.user_key import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
 from tests.e2e.conftest import StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import submit, talk
@@ -43,7 +46,10 @@ def alike(clear: Export, sealed: Export) -> None:
 
 
 async def test_h3_in_clear_or_refused_or_saying_what_is_lost(
-    start_services: StartServices, model: ScriptedModel, tmp_path: Path
+    start_services: StartServices,
+    model: ScriptedModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings: dict[str, Any] = {**model_settings(model), "job_max_retries": 0}
     async with start_services(**settings, **ENCRYPTING) as services:
@@ -59,6 +65,15 @@ async def test_h3_in_clear_or_refused_or_saying_what_is_lost(
             await change_profile(services, user=user, summary="quhsummary", facts={"a": "b"})
         alike(await export(services, "bo"), await export(services, "dee"))
         found = await export(services)
+        # A key that was replaced before the snapshot opens nothing of it, and the next one all.
+        stale, opened = [UserKey(b"o" * 32, "default", "ana", "gone")], UserKeys.open
+
+        async def open_stale(keys: UserKeys, tenant_id: str, user_id: str) -> UserKey:
+            return stale.pop() if stale else await opened(keys, tenant_id, user_id)
+
+        monkeypatch.setattr(UserKeys, "open", open_stale)
+        assert lost(await export(services)) == []
+        assert not stale
     # Keys of JSON and names of tags are folded by rules of their own.
     folded = found.text.casefold()
     assert {word for word in [*LIVED, *BROKEN] if word not in folded} == _NAMES_NOBODY

@@ -19,7 +19,7 @@ from psycopg import errors
 from hitherto_client.command import main
 from hitherto_extraction.upkeep.audit_digests import AuditDigests
 from hitherto_shared.database import audit_log
-from hitherto_shared.database.audit_log import close_hours
+from hitherto_shared.database.audit_log import close_hours, count_reads
 from hitherto_shared.database.connect import Role, with_role
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
@@ -278,6 +278,14 @@ def test_the_command_says_what_it_needs(
     ):
         assert main(["audit", "verify", *wrong]) == 2
         assert str(wrong[1]) in capsys.readouterr().err
+
+
+async def test_reads_of_an_hour_are_added_up(superuser_conninfo: str) -> None:
+    async with await PipelineConnection.connect(superuser_conninfo, autocommit=True) as connection:
+        for times in (2, 3):
+            await count_reads(connection, "default", {("a", "m", ""): times})
+        total = "SELECT sum(count)::int FROM audit_read_counts"
+        assert await connection.fetch_value(total) == 5
 
 
 async def test_an_hour_moves_once_whoever_moves_it(conninfo: str, superuser_conninfo: str) -> None:

@@ -22,10 +22,10 @@ from hitherto_shared.database.migrate import migrate
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
-from hitherto_shared.errors import TooLate, Unavailable
+from hitherto_shared.errors import TooLate, Unavailable, WorkTooLong
 from tests.conftest import limit_transactions
 from tests.integration.embedded.processes import runs
-from tests.waiting import wait_until
+from tests.waiting import eventually, wait_until
 
 SIZE = 6
 
@@ -403,6 +403,109 @@ async def test_a_connection_survives_a_borrower_who_is_cut_off_while_returning_i
         assert await waiting > 0
     finally:
         await database.close()
+
+
+async def test_a_connection_that_was_in_use_for_long_returns_to_the_pool(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool replaces what is too old, and only what returns to it."""
+    database = Database(conninfo, "hitherto_read", application="pool", max_size=1)
+    await database.open()
+    try:
+        await database.run(pid_of, timeout=120)
+        monkeypatch.setattr(lending, "_OUT_SECONDS", -1.0)
+        await database.run(pid_of, timeout=120)
+        await eventually(lambda: database._pool.get_stats()["pool_available"] == 1)
+    finally:
+        await database.close()
+
+
+async def test_a_read_whose_connection_is_lost_is_repeated_once(conninfo: str) -> None:
+    database = Database(conninfo, "hitherto_read", application="pool", max_size=1)
+    lost: list[int] = []
+
+    async def lose(connection: Connection) -> int:
+        lost.append(len(lost))
+        if len(lost) < 9:
+            await connection.close()
+        return await pid_of(connection)
+
+    await database.open()
+    try:
+        with pytest.raises(psycopg.OperationalError):
+            await database.run(lose, timeout=120, repeatable=True)
+        assert lost == [0, 1]
+    finally:
+        await database.close()
+
+
+async def test_a_connection_whose_check_is_cut_off_is_not_lost(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(conninfo, "hitherto_read", application="pool", max_size=1, wait_seconds=30)
+
+    async def cut_off(connection: Connection) -> None:
+        raise TimeoutError
+
+    await database.open()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(PipelineConnection, "has_news", True)
+            patched.setattr(AsyncConnectionPool, "check_connection", cut_off)
+            with pytest.raises(TimeoutError):
+                await database.run(pid_of, timeout=120)
+        assert await database.run(pid_of, timeout=120)
+    finally:
+        await database.close()
+
+
+async def test_a_tenant_that_was_set_half_way_is_not_taken_for_the_one_before(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(conninfo, "hitherto_read", application="pool", max_size=1)
+    set_tenant = PipelineConnection.keep_setting
+
+    async def whose(connection: Connection) -> object:
+        return await connection.fetch_value("SELECT current_setting('hitherto.tenant_id')")
+
+    async def of(tenant: str) -> object:
+        with acting_for(tenant):
+            return await database.run(whose, timeout=120)
+
+    async def cut_off(connection: Connection, name: str, value: str) -> None:
+        await set_tenant(connection, name, value)
+        raise TimeoutError
+
+    await database.open()
+    try:
+        assert await of("ana's") == "ana's"
+        with monkeypatch.context() as patched:
+            patched.setattr(PipelineConnection, "keep_setting", cut_off)
+            with pytest.raises(TimeoutError):
+                await of("ben's")
+        assert await of("ana's") == "ana's"
+    finally:
+        await database.close()
+
+
+async def test_work_that_takes_too_long_amid_a_transaction_is_ended_at_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must not commit what its caller is told was not committed."""
+    monkeypatch.setattr(pool, "MOMENT_SECONDS", 3_600.0)
+    ended = asyncio.Event()
+
+    async def work(connection: Connection) -> None:
+        async with connection.transaction():
+            try:
+                await connection.execute("SELECT 1")
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+    with pytest.raises(WorkTooLong):
+        await database.run(work, timeout=1)
+    await asyncio.wait_for(ended.wait(), timeout=60)
 
 
 async def test_no_transaction_is_cut_off_by_a_default_of_the_database(

@@ -73,6 +73,8 @@ def test_the_root_tells_order_number_and_every_field() -> None:
 def test_a_leaf_and_a_day_are_of_utc() -> None:
     elsewhere = EVENT.created_at.astimezone(timezone(timedelta(hours=7)))
     assert leaf_of(replace(EVENT, created_at=elsewhere)) == leaf_of(EVENT)
+    whole = replace(EVENT, created_at=EVENT.created_at.replace(microsecond=0))
+    assert b".000000+00:00" in leaf_of(whole)
     days = (datetime(2024, 2, 29, tzinfo=UTC), datetime(2024, 3, 1, tzinfo=UTC))
     assert bounds(date(2024, 2, 29)) == days
 
@@ -127,3 +129,9 @@ def test_the_name_of_a_credential_does_not_name_a_person() -> None:
     assert trail.actor(phone) == "key:1"
     assert trail.actors("acme", "key:1:Ana's phone") == ["key:1:Ana's phone", "key:1"]
     assert Trail(b"x" * 32).actor(person) != hashed
+
+
+def test_entries_are_found_by_the_name_of_a_credential_or_by_what_stands_for_it() -> None:
+    trail = Trail(b"k" * 32)
+    assert trail.actors("acme", "key:1:ana") == ["key:1:ana", "key:1"]
+    assert trail.actors("acme", "jwt:ana") == ["jwt:ana", f"jwt:{trail.hash('acme', 'ana')}"]

@@ -144,9 +144,9 @@ def test_a_mounted_secret_may_be_open_to_our_group(open_folder: Path) -> None:
     for mode in (0o440, 0o640, 0o400):
         path.chmod(mode)
         read(path)
-    for mode in (0o444, 0o460, 0o644):
+    for mode, right in ((0o444, "640"), (0o460, "640"), (0o644, "640"), (0o604, "600")):
         path.chmod(mode)
-        with pytest.raises(NotPrivate):
+        with pytest.raises(NotPrivate, match=f"chmod {right}"):
             read(path)
     # Our own file has no reader but us.
     path.chmod(0o440)

@@ -14,7 +14,10 @@ import pytest
 
 from hitherto_retrieval.search.ranking.balanced import Balanced
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
+from hitherto_retrieval.search.ranking.standing import as_they_stand
+from hitherto_retrieval.search.ranking.turns import near_pairs
 from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.standing import Standing
 from hitherto_shared.dates.window import Window
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
@@ -311,3 +314,19 @@ def test_of_how_things_stand_the_newest_of_equals_comes_first() -> None:
     assert said.breakdown["date"] == 0
     (of_something_else,) = (r for r in ranked if r.candidate is another)
     assert of_something_else.breakdown["date"] < ranked[0].breakdown["date"]
+
+
+def test_of_equals_what_is_certain_stands_before_what_is_in_doubt() -> None:
+    doubtful, certain = candidate(1), candidate(2)
+    ranked = [RankedCandidate(doubtful, 1.0, (), ()), RankedCandidate(certain, 0.8, (), ())]
+    standing = Standing(frozenset({UUID(int=1)}))
+    found = as_they_stand(ranked, standing)
+    assert [(each.candidate, each.score) for each in found] == [(certain, 0.8), (doubtful, 0.8)]
+
+
+def test_neighbours_are_two_turns_and_four_messages_away_at_most() -> None:
+    ana, ben = ("user", "Ana"), ("user", "Ben")
+    # Of the messages that are not known, each may be a turn.
+    assert near_pairs({1: ana, 2: ben, 5: ana}) == [(1, 2, 1)]
+    turn = {**dict.fromkeys(range(1, 5), ana), 6: ana}
+    assert [pair for pair in near_pairs(turn) if pair[1] == 6] == [(4, 6, 2), (3, 6, 2), (2, 6, 2)]

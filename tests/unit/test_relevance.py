@@ -41,6 +41,8 @@ def test_an_answer_rises_above_the_bulk() -> None:
         (candidate(1, 0.7), KNOWN, MINILM, True),
         (candidate(1, 0.4), KNOWN, MINILM, False),
         (candidate(1, 0.4, bm25=4.0), KNOWN, MINILM, True),
+        # What an assistant said counts less by its words too.
+        (candidate(1, 0.3, bm25=6.0, role="assistant"), KNOWN, MINILM, False),
         (candidate(1, 0.7, bm25=4.0, role="assistant"), UNKNOWN, MINILM, False),
         # The nearest of many that are near says nothing, and the same cosine among others does.
         (candidate(1, 0.75), UNKNOWN, MINILM, False),

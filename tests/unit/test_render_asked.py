@@ -368,7 +368,8 @@ def test_a_goal_that_was_reached_comes_after_the_one_that_is_pursued() -> None:
         sources=[source],
     )
     pursued = memory(2, "goal", "Wants to run 10 km in 50 minutes.")
-    other = memory(3, "goal", "Wants to play chess in an hour.")
+    # What was asked of is running.
+    other = memory(3, "goal", "Wants to swim 10 km in an hour.")
     scores = ((reached, 0.9), (pursued, 0.2), (other, 0.2))
     items = [RelevantItem.of_memory(each, score) for each, score in scores]
     asked = found(*items, stops=True, terms={"run": 3.0})
@@ -379,13 +380,21 @@ def test_a_goal_that_was_reached_comes_after_the_one_that_is_pursued() -> None:
     said = message(1, "I want to run 10 km in an hour!")
     for score in (0.5, 1.0):
         printed = block(found(*items, RelevantItem.of_message(said, score))).text
-        assert printed.count("10 km in an hour") == 1
+        assert printed.count("run 10 km in an hour") == 1
         assert "until 2026-03-23" in printed
     # It is no standing wish either.
     text = block(found(memories=[reached, pursued])).text
     assert "50 minutes" in text
     assert "an hour" not in text
     assert "an hour" in block(found(memories=[reached], nothing=True)).text
+
+
+def test_what_the_last_answer_rested_on_precedes_all_times() -> None:
+    before = RelevantItem.of_memory(memory(1, "fact", "Likes coffee."), 0.2)
+    before.first = True
+    early = memory(2, "fact", "Liked tea.", valid_from=SAID - timedelta(days=400))
+    printed = block(found(RelevantItem.of_memory(early, 0.9), before, broad=True)).text
+    assert printed.index("coffee") < printed.index("tea")
 
 
 def test_a_changed_memory_gives_way_only_to_the_words_that_changed_it() -> None:
@@ -696,6 +705,10 @@ def test_what_was_inferred_of_the_user_stands_after_the_answers(template: str) -
         assert text.index("Thanh") < answer
         assert (text.index("message style") < answer) == style_first, text
         assert (text.index("sailing") < answer) == first, text
+    # One list tells stated topics and inferred ones.
+    stated = Profile("u1", facts={"preferences": {"topics": ["chess"]}})
+    text = block(replace(context, profile=stated), template, 20_000).text
+    assert text.index("sailing") < text.index("Found statement 0 ")
     # An answer is worth more than a guess.
     little = block(replace(context, terms={}), template, 500).text
     assert ("message style" in little) == first

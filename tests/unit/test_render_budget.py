@@ -119,6 +119,33 @@ def test_ordinary_lines_are_never_cut() -> None:
     assert 100 < block.tokens <= 150
 
 
+@pytest.mark.parametrize(
+    ("lengths", "budgets"),
+    [((4, 120, 4, 150, 4, 180), range(60, 800, 7)), ((700,) * 5, range(2_900, 3_600, 23))],
+)
+def test_one_line_is_cut_and_nothing_that_comes_later_takes_its_place(
+    lengths: tuple[int, ...], budgets: range
+) -> None:
+    known = [memory(n, "fact", f"{n} " + "word " * many) for n, many in enumerate(lengths)]
+    ids = tuple(each.memory_id for each in known)
+    talk = summary("c1", "Title", "word " * (lengths[-1] - 20))
+    context = PromptContext(memories=known, conversations=[talk])
+    for template in TEMPLATES:
+        for budget in budgets:
+            block = printed(context, template, budget)
+            assert block.memory_ids == ids[: len(block.memory_ids)]
+            cut = re.findall(r"(\d) [word ]*…", block.text)
+            assert cut in ([], [str(len(block.memory_ids) - 1)]), (template, budget)
+            assert block.text.count("…") <= 1, (template, budget)
+    for budget in budgets:
+        twice = "{{memories}}\n{{memories}}"
+        block = render(
+            context, "custom", budget, fence_id=FENCE_ID, custom_template=twice, count=COUNT
+        )
+        assert block.tokens <= budget
+        assert block.tokens > 0.5 * budget or budget < 150, budget
+
+
 def test_no_line_tells_only_what_stands_around_a_memory() -> None:
     doubt = {"since": SAID.isoformat(), "reason": "she may have moved away since then " * 5}
     known = [memory(1, "fact", "word " * 400, origin="assistant", doubt=doubt, valid_to=SAID)]

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_retrieval.render.profile_lines import profile_lines
+from hitherto_retrieval.render.profile_lines import LEARNT, profile_lines
 from hitherto_retrieval.render.values import (
     beginning,
     byte_length,
     clean,
     labelled,
+    said_once,
     shortened,
     source_word,
 )
@@ -167,6 +168,19 @@ def test_stated_wins_over_learnt_and_lists_are_united() -> None:
         "Preference: tools: a, b",
         "Preference (learnt): usage active time: night",
     ]
+
+
+def test_lines_that_are_kept_are_those_of_the_same_preferences() -> None:
+    profile = Profile("u1", summary="Cook.", memo={})
+    asked = learnt("interaction", "message_style", "brief", 0.9)
+    assert [line.label for line in profile_lines(profile, [asked])] == ["Summary", LEARNT]
+    assert [line.label for line in profile_lines(profile, [])] == ["Summary"]
+
+
+def test_a_title_with_the_words_of_its_text_stands_alone() -> None:
+    assert said_once("A move to Porto", "A move") == "A move to Porto"
+    assert said_once("A move…", "Of a move: A move to Porto") == "Of a move: A move to Porto"
+    assert said_once("Porto", "A move") == "Porto: A move"
 
 
 def test_values_of_every_json_kind_read_well() -> None:

@@ -6,9 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+from psycopg.errors import SerializationFailure
+from psycopg_pool import PoolTimeout, TooManyRequests
 
 from hitherto_retrieval import readers
 from hitherto_retrieval.readers import Readers
+from hitherto_shared import metrics
 from hitherto_shared.consistency import ConsistencyTokens, Lineage, Position
 from hitherto_shared.database.faults import no_answer_in_time
 from hitherto_shared.database.pool import Connection, Database
@@ -22,13 +25,21 @@ class Server:
     def __init__(self, lineage: Lineage) -> None:
         self.lineage = lineage
         self.slow = False
+        self.errors: list[Exception] = []
         self.calls = 0
+        self.is_distributed = False
 
     async def run(self, work: Callable[[Connection], Awaitable[Any]], **_: object) -> Any:
         self.calls += 1
         if self.slow:
             raise no_answer_in_time()
+        if self.errors:
+            raise self.errors.pop(0)
         return await work(cast(Connection, self))
+
+    async def open(self, **_: object) -> None:
+        if self.slow:
+            raise PoolTimeout
 
     async def answers(self, **_: object) -> bool:
         return not self.slow
@@ -121,4 +132,41 @@ async def test_who_looks_up_a_key_does_not_wait_for_a_primary_that_is_lost() -> 
     await eventually(lambda: not watched._primary.in_reach)
     assert await watched.keys.run(read, timeout=60, repeatable=True) == "read"
     assert [each.calls for each in servers] == [1, 2]
+    await watched.close()
+
+
+async def test_a_replica_that_is_busy_or_replays_is_not_taken_for_a_lost_one() -> None:
+    async def work(_: Connection) -> str:
+        return "read"
+
+    for error, calls in ((TooManyRequests(), [1, 1]), (SerializationFailure(), [0, 2])):
+        servers = [Server(PRIMARY), Server(FOLLOWER)]
+        first, second = (cast(Database, each) for each in servers)
+        watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
+        servers[1].errors.append(error)
+        chosen = watched.choose("", "tenant")
+        assert await chosen.run(work, timeout=60, repeatable=True) == "read"
+        assert [each.calls for each in servers] == calls
+        assert watched._replica is not None
+        assert watched._replica.in_reach
+        await watched.close()
+
+
+async def test_a_primary_that_was_lost_at_the_start_is_bypassed_until_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def lineage_of(connection: Connection) -> Lineage:
+        return cast(Server, connection).lineage
+
+    monkeypatch.setattr(readers, "lineage_of", lineage_of)
+    shown = metrics.DATABASE_REACHABLE.labels("primary")
+    servers = [Server(PRIMARY), Server(FOLLOWER)]
+    first, second = (cast(Database, each) for each in servers)
+    watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
+    servers[0].slow = True
+    await watched.open()
+    assert (watched._primary.in_reach, shown._value.get()) == (False, 0)
+    servers[0].slow = False
+    await eventually(lambda: watched._primary.in_reach)
+    assert shown._value.get() == 1
     await watched.close()

@@ -13,6 +13,7 @@ import grpc
 import pytest
 import uvloop
 
+from hitherto.v1 import retrieval_service_pb2
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.integrations.recollection import Recollection
@@ -81,6 +82,7 @@ def test_pages_are_fetched_as_they_are_needed(fakes: Fakes) -> None:
         memories = client.memories("ana", page_size=1)
         assert (next(memories).id, len(asked)) == ("0", 4)
         assert ([memory.id for memory in memories], len(asked)) == (["1", "2"], 6)
+        assert [memory.id for memory in memories.page().items] == ["0"]
 
 
 def test_reads_carry_the_tokens_of_own_writes(fakes: Fakes) -> None:
@@ -93,8 +95,41 @@ def test_reads_carry_the_tokens_of_own_writes(fakes: Fakes) -> None:
         client.search("ana", "x")
         sent = [call.request.consistency_token for call in fakes.recorder.calls["GetContext"]]
         learnt = fakes.recorder.calls["SearchMemories"][0].request.consistency_token.split(" ")
+        # A token is no reason to repeat what was refused for another one.
+        other = Failure(grpc.StatusCode.INVALID_ARGUMENT, reason="INVALID_FIELD")
+        fakes.recorder.fail("GetContext", other)
+        with pytest.raises(HithertoCallError, match="INVALID_FIELD"):
+            client.get_context("ana")
     assert sent == ["", "t-1", ""]
     assert learnt == ["t-1", "t-2"]
+
+
+def test_only_the_service_itself_can_say_that_there_is_none(fakes: Fakes) -> None:
+    """A proxy that knows no such path says the same without a reason."""
+    missing = grpc.StatusCode.NOT_FOUND
+    fakes.recorder.fail("GetMemory", Failure(missing, reason="MEMORY_NOT_FOUND"), Failure(missing))
+    with Hitherto() as client:
+        assert client.get_memory("ana", "m") is None
+        with pytest.raises(HithertoCallError):
+            client.get_memory("ana", "m")
+
+
+def test_reads_include_the_changes_that_a_watcher_was_told(fakes: Fakes) -> None:
+    told = retrieval_service_pb2.WatchMemoriesResponse(token="t", consistency_token="t-9")
+    told.changes.add(user_id="ana")
+    fakes.others.replies["WatchMemories"] = told
+    with Hitherto() as client:
+        next(client.watch_memories())
+        client.get_context("ana")
+    assert fakes.recorder.calls["GetContext"][0].request.consistency_token == "t-9"
+
+
+def test_a_watcher_goes_on_where_a_stream_ended(fakes: Fakes) -> None:
+    fakes.others.replies["WatchMemories"] = retrieval_service_pb2.WatchMemoriesResponse(token="t")
+    with Hitherto(retry=FAST) as client:
+        watched = client.watch_memories(after="s", timeout=PATIENT_SECONDS)
+        assert [next(watched).token for _ in range(2)] == ["t", "t"]
+        assert [call.request.after for call in fakes.calls("WatchMemories")] == ["s", "t"]
 
 
 def test_a_preview_reads_the_writes_of_the_user_of_its_transcript(fakes: Fakes) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from hitherto_client.command import main
 from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
+from hitherto_client.importers.chats import last_branch
 from tests.refusing import refusing
 from tests.unit.client.fake_services import Fakes
 
@@ -164,7 +165,9 @@ ROOT = "00000000-0000-4000-8000-000000000000"
 
 def test_chatgpt_s_calls_of_tools_are_nobody_s_words(tmp_path: Path) -> None:
     """To its tools an assistant speaks as to people, but for whom the words are meant."""
-    talk = chatgpt(FIRST, FIRST, FIRST)
+    talk = chatgpt(FIRST, FIRST, FIRST, FIRST)
+    hidden = {"is_visually_hidden_from_conversation": True}
+    talk["mapping"]["n3"]["message"]["metadata"] = hidden
     for place, meant_for in enumerate(("all", "bio", None)):
         talk["mapping"][f"n{place}"]["message"] |= {
             "author": {"role": "assistant"},
@@ -206,6 +209,7 @@ def test_a_time_that_nothing_can_have_is_none(tmp_path: Path, time: Any) -> None
         ),
         # Exports of old name no parents.
         (claude(("a", None, "2026-01-01"), ("b", None, "2026-01-02")), "a b"),
+        (claude(("a", None, "2026-01-01"), ("b", None, ""), ("c", "b", "2026-01-03")), "a b c"),
         # A circle ends.
         (claude(("a", "b", "2026-01-01"), ("b", "a", "2026-01-02"), ("c", "b", "")), "a b c"),
     ],
@@ -278,6 +282,23 @@ def test_what_was_said_before_a_gap_is_kept(
 ) -> None:
     (found,) = read("chatgpt", written(tmp_path, nodes(*links, current_node=current)))
     assert [one["id"] for one in found["messages"]] == ["a", "b", "c", "d"]
+
+
+def test_what_nobody_spoke_in_is_gone_through_once() -> None:
+    """However many of its ends are tried."""
+
+    class Spoken(set[str]):
+        asked = 0
+
+        def __contains__(self, name: object) -> bool:
+            self.asked += 1
+            return super().__contains__(name)
+
+    parents = {f"n{place}": f"n{place - 1}" if place else "" for place in range(300)}
+    parents |= {f"end{place}": "n299" for place in range(300)}
+    spoken = Spoken()
+    assert last_branch(parents, "", list(parents), spoken) == []
+    assert spoken.asked == len(parents)
 
 
 def test_chatgpt_s_children_tell_what_no_parent_does(tmp_path: Path) -> None:

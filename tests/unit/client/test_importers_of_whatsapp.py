@@ -191,8 +191,10 @@ def test_the_chat_is_found_among_its_media(
 
 
 def test_wide_characters_are_read_and_a_folder_of_pictures_is_no_chat(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, "21/08/2026, 14:30 - Ana: Chào 🐈\n", encoding="utf-16")
-    assert found["messages"][0]["content"] == "Chào 🐈"
+    for mark, encoding in (("", "utf-16"), ("\ufeff", "utf-16-be")):
+        line = f"{mark}21/08/2026, 14:30 - Ana: Chào 🐈\n"
+        (found,) = read(tmp_path, line, encoding=encoding)
+        assert found["messages"][0]["content"] == "Chào 🐈"
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "WhatsApp Image 2023-12-25.jpeg").write_bytes(b"\xff\xd8")
     with pytest.raises(ExportUnreadable, match="holds no text of a chat"):
@@ -223,3 +225,12 @@ def test_no_conversation_is_of_others_alone(tmp_path: Path) -> None:
         ["I live in Hamburg", "Hi"],
         ["Hi again", "Hello", "Bye"],
     ]
+
+
+def test_a_silence_of_six_hours_ends_a_conversation_and_what_is_repeated_stays(
+    tmp_path: Path,
+) -> None:
+    times = ("21/08/2026, 08:30", "21/08/2026, 13:30", "21/08/2026, 18:30", "22/08/2026, 08:30")
+    first, second = read(tmp_path, "".join(f"{time} - Ana: Ha\n" for time in (*times, times[3])))
+    assert (len(first["messages"]), len(second["messages"])) == (3, 2)
+    assert len({one["id"] for one in second["messages"]}) == 2

@@ -13,9 +13,11 @@ import pytest
 
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import privacy_pb2
 from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
 from hitherto_client.batches import MAX_ERRORS
+from hitherto_client.export import ExportBroken
 from hitherto_client.inputs import MemoryInput, TranscriptInput
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
@@ -169,6 +171,24 @@ def test_a_service_that_took_a_piece_of_an_export_is_waited_for(
     fakes.others.replies["ImportUser"] = once
     fakes.fail("ImportUser", *[UNAVAILABLE] * 9)
     assert client.import_user("ana", io.BytesIO(b"{}")).imported_counts == {"users": 1}
+
+
+def test_an_export_that_cannot_be_read_again_is_sent_once(client: Hitherto, fakes: Fakes) -> None:
+    class OneWay(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    fakes.fail("ImportUser", UNAVAILABLE)
+    with pytest.raises(HithertoCallError):
+        client.import_user("ana", OneWay(b"{}"))
+    assert len(fakes.calls("ImportUser")) == 1
+
+
+def test_an_export_is_held_against_its_manifest(client: Hitherto, fakes: Fakes) -> None:
+    told = privacy.ExportUserResponse(manifest=privacy_pb2.ExportManifest(total_bytes=3))
+    fakes.others.replies["ExportUser"] = told
+    with pytest.raises(ExportBroken):
+        client.export_user("ana", io.BytesIO())
 
 
 def test_a_service_that_takes_nothing_is_not_waited_for() -> None:

@@ -237,6 +237,13 @@ class TestWrongKeys:
         with pytest.raises(KeyNotOpened):
             await held.open(*USER)
 
+    async def test_h3_a_key_of_another_length_does_not_open(self, tmp_path: Path) -> None:
+        wrapper = MisbehavingWrapper("unwrap", None)
+        await keys(tmp_path, wrapper).make(*USER)
+        wrapper.answer = b"short"
+        with pytest.raises(KeyNotOpened, match="length"):
+            await keys(tmp_path, wrapper).open(*USER)
+
 
 class Slow(CloudWrapper):
     """Each of its answers takes more than half of the time that there is."""

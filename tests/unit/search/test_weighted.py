@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -179,6 +180,14 @@ def test_d5_the_most_recent_come_first_by_time_with_0_9() -> None:
     assert ranked[3].score == 0.9
     assert ranked[3].breakdown["cap"] == pytest.approx(0.9 - (0.45 + 0.2 + 0.3 + 0.1))
     assert ranked[4].score == pytest.approx(0.1)
+
+
+def test_d5_beside_the_most_recent_an_episodic_item_keeps_its_limit() -> None:
+    intent = replace(RECENT, topic=True, words=("atlas",))
+    about = item(1, most_recent=True, bm25=1.0)
+    beside = item(2, "summary", most_recent=True, words="Atlas", happened_at=NOW)
+    first, second = RANKING.rank([about, beside], intent, {"keyword": 2.0})
+    assert (first.score, second.candidate, second.score) == (0.9, beside, 0.5)
 
 
 def test_d5_the_fixed_score_is_a_weight_and_0_does_without_it() -> None:
