@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import grpc
@@ -82,6 +83,11 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
     assert (first.active_model, first.active_dimensions) == ("text-embedding-3-small", 64)
     assert not first.target_model
     assert not first.HasField("job")
+    # What never has a vector is not waited for.
+    never = {"message_no": 9, "message_id": "never", "embedding_state": "none", "lexical_no": 999}
+    made = f"jsonb_populate_record(m, '{json.dumps(never)}')"
+    insert = f"INSERT INTO hitherto.messages SELECT ({made}).* FROM hitherto.messages AS m LIMIT 1"
+    assert rows(superuser_conninfo, f"{insert} RETURNING 1")
 
     started = await step(taught, pb.REEMBED_PHASE_START, **LARGE)
     assert (started.target_model, started.target_dimensions) == ("text-embedding-3-large", 96)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import grpc
 import psycopg
@@ -19,6 +20,8 @@ from hitherto.v1 import (
     retrieval_service_pb2_grpc,
 )
 from hitherto_extraction.telling.places import delete_old_changes
+from hitherto_retrieval.change_feed import Selection
+from hitherto_shared.changes import ToldChange
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer
@@ -86,6 +89,16 @@ async def test_g9_each_change_is_told_once_committed_with_its_version(services: 
     async with Watcher(services, include_content=True, after=resumed.token) as watching:
         await watching.until_count(2)
         assert not any(each.HasField("memory") for each in watching.heard)
+
+
+def test_of_what_was_read_for_all_each_is_told_what_comes_after_its_place() -> None:
+    made = datetime(2026, 3, 2, tzinfo=UTC)
+    read = [
+        ToldChange("ana", place, None, "updated", 1, None, None, None, None, made)
+        for place in (4, 5, 6)
+    ]
+    assert Selection("acme", "ana", frozenset()).of(read, 5) == read[2:]
+    assert Selection("acme", "ben", frozenset()).of(read, 3) == []
 
 
 async def test_a_heartbeat_moves_the_token_past_the_changes_of_others(services: Services) -> None:

@@ -114,6 +114,17 @@ def test_only_the_service_itself_can_say_that_there_is_none(fakes: Fakes) -> Non
             client.get_memory("ana", "m")
 
 
+def test_messages_go_on_where_a_service_gives_fewer_than_were_asked_for(fakes: Fakes) -> None:
+    def page(request: Any) -> dict[str, Any]:
+        if request.before_message_id:
+            return {"messages": [{"id": "first"}]}
+        return {"messages": [{"id": f"m{place}"} for place in range(200)]}
+
+    fakes.answer("GetConversation", page)
+    with Hitherto() as client:
+        assert len(list(client.messages("ana", "c1", page_size=500))) == 201
+
+
 def test_reads_include_the_changes_that_a_watcher_was_told(fakes: Fakes) -> None:
     told = retrieval_service_pb2.WatchMemoriesResponse(token="t", consistency_token="t-9")
     told.changes.add(user_id="ana")
