@@ -443,6 +443,10 @@ async def test_what_is_not_served_says_what_is(caller: Caller) -> None:
     assert "/openapi.json" in elsewhere.json()["message"]
     writing = await caller.http.get(f"/hitherto.v1.{SAVE}?encoding=json&message={{}}")
     assert (writing.status_code, writing.headers["allow"]) == (405, "POST")
+    watching = await caller.http.get("/hitherto.v1.RetrievalService/WatchMemories")
+    assert (watching.status_code, watching.headers["allow"]) == (405, "POST")
+    deleting = await caller.http.delete(f"/hitherto.v1.{SEARCH}")
+    assert (deleting.status_code, deleting.headers["allow"]) == (405, "GET, POST")
     for method, page in (("POST", "/health"), ("DELETE", "/docs"), ("PUT", "/openapi.json")):
         wrong = await caller.http.request(method, page)
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD"), page
@@ -547,6 +551,9 @@ async def test_only_named_pages_may_call(caller: Caller) -> None:
         assert ("access-control-allow-origin" in before.headers) is allowed, origin
         then = await caller.post(SEARCH, {"userId": "ana"}, origin=origin)
         assert ("access-control-allow-origin" in then.headers) is allowed, origin
+        if allowed:
+            assert "x-request-id" in then.headers["access-control-expose-headers"].lower()
+            assert "accept-encoding" in then.headers["vary"].lower()
     # Its own page may, such as /docs; one at another port is somebody else's.
     own = str(caller.http.base_url).rstrip("/")
     assert (await caller.post(SEARCH, {"userId": "ana"}, origin=own)).status_code == 200

@@ -263,12 +263,11 @@ async def test_a_lost_claim_archives_nothing(stage: Stage) -> None:
 
 
 async def test_a_second_attempt_goes_on_with_the_counts_of_the_first(stage: Stage) -> None:
-    """The progress of every batch is kept with its effects."""
+    """The progress of every batch is kept with its effects; who was busy is tried again."""
     await stage.memory("Something.")
     held = await stage.claimed("decay")
-    await stage.rows(
-        """UPDATE jobs SET result = '{"counts": {"archived": 5, "archived_context": 5}}'"""
-    )
+    first = '{"counts": {"archived": 5, "archived_context": 5, "users_busy": 2}}'
+    await stage.rows(f"UPDATE jobs SET result = '{first}'")
     await stage.rows("UPDATE jobs SET lease_until = now() - interval '1 second'")
     (again,) = await _claim(stage)
     await Decay(stage.maintenance, max_memories=0).run(again)
