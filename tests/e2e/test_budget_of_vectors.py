@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto.v1 import maintenance_service_pb2, search_pb2
+from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save, statement, stream, update
 from tests.e2e.learning import rows
@@ -76,16 +76,6 @@ async def test_b14_what_is_asked_and_saved_is_on_the_bill_and_made_up_for_withou
         assert dict(rows(services.conninfo, _STATES)) == {"pending": 4, "stored": 2}
         contents, state = await semantic(services, "geese")
         assert ("Ana is afraid of geese." in contents, state) == (True, search_pb2.LEG_STATE_RAN)
-        # So does another model wait.
-        large = {"model": "text-embedding-3-large", "dimensions": 96}
-        start = maintenance_service_pb2.REEMBED_PHASE_START
-        started = await ask(services, "Reembed", phase=start, **large)
-
-        async def paused() -> bool:
-            job = (await ask(services, "GetJob", job_id=started.job.id)).job
-            return bool(job.error.startswith("BUDGET_EXHAUSTED: "))
-
-        await eventually(paused)
         assert model.calls["embeddings"] == before + 1
     async with start_services(model, daily_budget_usd=5.0) as services:
         await eventually(

@@ -454,6 +454,8 @@ async def test_what_is_not_served_says_what_is(caller: Caller) -> None:
     form = await caller.post(SAVE, "a=b", content_type="application/x-www-form-urlencoded")
     assert form.status_code == 415
     assert form.headers["accept-post"] == "application/json, application/proto"
+    latin = await caller.post(SAVE, {}, content_type="application/json; charset=latin-1")
+    assert latin.status_code == 415
     stream = await caller.post("ExtractionService/WatchJob", {})
     assert "application/connect+json" in stream.json()["message"]
     brotli = await caller.post(SAVE, {}, content_encoding="br")

@@ -409,6 +409,7 @@ async def test_a_connection_that_was_in_use_for_long_returns_to_the_pool(
     conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pool replaces what is too old, and only what returns to it."""
+    monkeypatch.setattr(lending, "_REST_SECONDS", 3_600.0)
     database = Database(conninfo, "hitherto_read", application="pool", max_size=1)
     await database.open()
     try:

@@ -129,9 +129,3 @@ def test_the_name_of_a_credential_does_not_name_a_person() -> None:
     assert trail.actor(phone) == "key:1"
     assert trail.actors("acme", "key:1:Ana's phone") == ["key:1:Ana's phone", "key:1"]
     assert Trail(b"x" * 32).actor(person) != hashed
-
-
-def test_entries_are_found_by_the_name_of_a_credential_or_by_what_stands_for_it() -> None:
-    trail = Trail(b"k" * 32)
-    assert trail.actors("acme", "key:1:ana") == ["key:1:ana", "key:1"]
-    assert trail.actors("acme", "jwt:ana") == ["jwt:ana", f"jwt:{trail.hash('acme', 'ana')}"]

@@ -170,12 +170,11 @@ def json_values(text: IO[str]) -> Iterator[Any]:
                 raise ExportUnreadable("holds JSON that is nested too deeply") from None
             except ValueError:
                 end = at
-        # A number or word at the very end may go on in the next piece.
-        if end > at and (end < len(held) or held[end - 1] in '}]"'):
+        if end > at:
             yield value
             at, wanted = end, _PIECE_CHARACTERS
             continue
-        held, end, at = held[at:], end - at, 0
+        held, at = held[at:], 0
         if len(held) > _MOST_CHARACTERS or held.count(",") > _MOST_PARTS:
             raise ExportUnreadable(
                 "holds a value of more than 32 million characters or 2 million parts, or no JSON"
@@ -185,9 +184,6 @@ def json_values(text: IO[str]) -> Iterator[Any]:
         wanted = max(wanted, len(held))
         if piece:
             held += piece
-        elif end:
-            yield value
-            held = ""
         elif not held and not listed:
             return
         else:
