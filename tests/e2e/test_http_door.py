@@ -17,11 +17,13 @@ from urllib.parse import quote, urlsplit
 import jsonschema
 import pytest
 from google.protobuf import json_format
+from google.rpc import error_details_pb2
 
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_client import web_server
 from hitherto_client.http_door import channels, incoming
 from hitherto_client.http_door.application import OPENAPI
+from hitherto_client.http_door.connect_error import ConnectError, ErrorDetail
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.consoles import TIMEOUT
@@ -532,6 +534,14 @@ async def test_a_service_that_is_down_is_said_to_be(services: Services) -> None:
     assert (response.status_code, response.json()["code"]) == (503, "unavailable")
     assert "127.0.0.1" not in response.text
     assert response.headers["retry-after"] == "1"
+
+
+def test_a_wait_is_told_in_whole_seconds_that_are_enough() -> None:
+    for seconds, told in ((0.2, "1"), (1.2, "2"), (3, "3")):
+        info = error_details_pb2.RetryInfo()
+        info.retry_delay.FromMilliseconds(round(seconds * 1000))
+        details = [ErrorDetail("google.rpc.RetryInfo", info.SerializeToString())]
+        assert ConnectError("unavailable", "x", details).headers == {"retry-after": told}
 
 
 # --- browsers ------------------------------------------------------------------------------------
