@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from hitherto_extraction.queue.claims import ClaimLost
-from hitherto_extraction.storage import users
+from hitherto_extraction.storage import removal, users
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.upkeep.retention import Retention
+from hitherto_shared.database.user_rows import UserRows
 from tests.integration.upkeep.past import (
     ANA,
     CANARY,
@@ -146,6 +148,28 @@ async def test_of_one_user_and_with_their_own_settings(stage: Stage) -> None:
     assert await stage.rows("SELECT user_id FROM memories ORDER BY 1") == [("bob",), ("eve",)]
     assert (await stage.retention(30))["memories"] == 1
     assert await stage.rows("SELECT user_id FROM memories") == [("eve",)]
+
+
+async def test_a_memory_that_is_recalled_before_its_turn_stays(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = await stage.memory("Told.")
+    await stage.memory("Untold.")
+    lock = removal.lock_memories
+
+    async def recalled(user: UserRows, found: list[UUID]) -> list[UUID]:
+        await stage.told(told)
+        return await lock(user, found)
+
+    monkeypatch.setattr(removal, "lock_memories", recalled)
+    assert (await stage.retention(30))["memories"] == 1
+    assert await stage.rows("SELECT memory_id FROM memories") == [(told,)]
+
+
+async def test_nothing_is_removed_of_somebody_who_is_being_erased(stage: Stage) -> None:
+    await stage.memory()
+    await stage.user("ana", erased_at="now")
+    assert await stage.retention(30, user="ana") == NOTHING
 
 
 async def test_a_user_who_stays_busy_waits_for_the_next_run(stage: Stage) -> None:

@@ -77,10 +77,8 @@ class Retention:
 
         async def work(connection: Connection) -> Mapping[str, int]:
             user = connection.of(scope)
-            state = await users.lock_user(user)
+            await users.lock_user(user)
             await claims.hold(connection, held)
-            if state is None or state.erased:
-                return {}
             removed = await remove(user, held)
             if removed:
                 await claims.record_progress(
