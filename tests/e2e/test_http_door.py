@@ -14,6 +14,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import grpc
 import jsonschema
 import pytest
 from google.protobuf import json_format
@@ -23,7 +24,7 @@ from hitherto.v1 import retrieval_service_pb2
 from hitherto_client import web_server
 from hitherto_client.http_door import channels, incoming
 from hitherto_client.http_door.application import OPENAPI
-from hitherto_client.http_door.connect_error import ConnectError, ErrorDetail
+from hitherto_client.http_door.connect_error import ConnectError, ErrorDetail, from_grpc
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.consoles import TIMEOUT
@@ -542,6 +543,13 @@ def test_a_wait_is_told_in_whole_seconds_that_are_enough() -> None:
         info.retry_delay.FromMilliseconds(round(seconds * 1000))
         details = [ErrorDetail("google.rpc.RetryInfo", info.SerializeToString())]
         assert ConnectError("unavailable", "x", details).headers == {"retry-after": told}
+
+
+def test_a_cancelled_call_has_the_name_of_the_protocol() -> None:
+    cancelled = grpc.aio.AioRpcError(
+        grpc.StatusCode.CANCELLED, grpc.aio.Metadata(), grpc.aio.Metadata()
+    )
+    assert from_grpc(cancelled, "retrieval").code == "canceled"
 
 
 # --- browsers ------------------------------------------------------------------------------------
