@@ -254,14 +254,33 @@ async def test_a_stream_ends_with_its_error(caller: Caller) -> None:
         async with asyncio.timeout(60):
             told = await reader.readuntil(b"got more")
     assert b"takes one request in an envelope" in told
-    broken = await caller.post(
+    item = b'{"item":{"userId":"ana","content":"x"}}'
+    for sent, why in (
+        (envelope(item) + b"\0\0\0\1", "should consist of envelopes"),
+        (envelope(gzip.compress(item), 1), "Connect-Content-Encoding: gzip"),
+    ):
+        broken = await caller.post(
+            "MemoryService/StreamMemories", sent, content_type="application/connect+json"
+        )
+        [(flags, told)] = opened(broken.content)
+        assert flags & 2
+        assert json.loads(told)["error"]["code"] == "invalid_argument"
+        assert why in json.loads(told)["error"]["message"]
+
+
+async def test_a_stream_may_be_longer_than_the_room_of_bodies(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was handed on takes none of it."""
+    monkeypatch.setattr(incoming, "MAX_HELD_BYTES", 300_000)
+    item = b'{"item":{"userId":"ana","content":"x"}}' + b" " * 50_000
+    sent = await caller.post(
         "MemoryService/StreamMemories",
-        envelope(b'{"item":{"userId":"ana","content":"x"}}') + b"\0\0\0\1",
+        envelope(item) * 12,
         content_type="application/connect+json",
     )
-    [(flags, told)] = opened(broken.content)
-    assert flags & 2
-    assert json.loads(told)["error"]["code"] == "invalid_argument"
+    (_, reply), (_, end) = opened(sent.content)
+    assert (json.loads(reply)["savedCount"], json.loads(end)) == ("12", {})
 
 
 async def test_deadlines_are_the_callers(caller: Caller) -> None:
