@@ -226,7 +226,7 @@ def _weekdays(field: str) -> str:
         every, first, last, step = found.groups()
         begin = 0 if every else _day(first)
         end = 6 if every or (last is None and step) else _day(last or first)
-        if last == "7" or (end < begin):
+        if end < begin or (last == "7" and first != "7"):
             end += 7
         chosen.update(day % 7 for day in range(begin, end + 1, int(step or 1)))
     return ",".join(_DAYS[day] for day in sorted(chosen))
