@@ -69,7 +69,8 @@ async def test_a_service_with_tls_is_asked_as_its_environment_says(
 ) -> None:
     """It trusts the certificate that the service serves, whoever signed it."""
     (tmp_path / "clients").mkdir()
-    served = Authority(tmp_path, "ours").pair("service", host=host)
+    ours = Authority(tmp_path, "ours")
+    served = ours.pair("service", host=host)
     clients = Authority(tmp_path / "clients", "theirs")
     credentials = grpc.ssl_server_credentials(
         [(served.key.read_bytes(), served.certificate.read_bytes())],
@@ -90,6 +91,10 @@ async def test_a_service_with_tls_is_asked_as_its_environment_says(
         monkeypatch.setattr(sys, "argv", ["probe", address, "--timeout", "2"])
         with pytest.raises(SystemExit):
             await asyncio.to_thread(main)
+        # What its authority has signed is, if that is named.
+        monkeypatch.setenv("HITHERTO_TLS_CA_FILE", str(ours.file))
+        monkeypatch.setattr(sys, "argv", ["probe", address, "--timeout", "30"])
+        await asyncio.to_thread(main)
     assert "does not answer" in capsys.readouterr().err
 
 

@@ -92,6 +92,16 @@ def test_a_status_fits_into_a_trailer() -> None:
             assert listed + int(info.metadata.get("omitted", "0")) == count, (letter, count)
 
 
+def test_a_long_path_keeps_both_of_its_ends() -> None:
+    bad = error_details_pb2.BadRequest()
+    status = to_status(InvalidRequest([FieldViolation("first." + "a." * 200 + "last", "is long")]))
+    assert status.details[1].Unpack(bad)
+    (violation,) = bad.field_violations
+    assert violation.field.startswith("first.")
+    assert violation.field.endswith(".last")
+    assert len(violation.field.encode()) <= 200
+
+
 def test_every_error_of_the_tree_has_a_status_of_its_own() -> None:
     tree = HithertoError.__subclasses__()
     assert len({error.code for error in tree}) == len(tree)
