@@ -11,6 +11,7 @@ from hitherto.v1 import memory_pb2
 from hitherto_extraction.storage.ledger import changes_of_a_day
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.models import Scope
+from tests.e2e import curating
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
 from tests.e2e.methods import ask
@@ -74,6 +75,10 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
     async with await PipelineConnection.connect(modelled.conninfo, autocommit=True) as connection:
         ana = connection.of(Scope(tenant_of(modelled.conninfo), "ana"))
         assert await changes_of_a_day(ana) == (1, 0)
+        # Nor is it one if what had ended before ends earlier.
+        ended = "UPDATE memory_versions SET status = 'contradicted' WHERE memory_id = %(memory_id)s"
+        curating.change(modelled.conninfo, ended, memory_id=old.id)
+        assert await changes_of_a_day(ana) == (0, 0)
 
 
 async def test_what_was_reached_is_forgotten_without_what_followed_it(modelled: Services) -> None:
