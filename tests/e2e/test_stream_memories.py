@@ -129,7 +129,9 @@ async def test_row_44_an_item_that_is_no_message_ends_the_stream_after_the_other
             item = pb.StreamMemoriesRequest(item=statement(f"Fact number {n} of the list"))
             yield item.SerializeToString()
         yield b"\xff\xff\xff"
-        yield pb.StreamMemoriesRequest(item=statement("too late")).SerializeToString()
+        # It is told while much more is on its way.
+        for _ in range(30):
+            yield pb.StreamMemoriesRequest(item=statement("x" * 2**21)).SerializeToString()
 
     call = services.extraction_channel.stream_unary(
         METHODS["MemoryService/StreamMemories"].path,
@@ -139,4 +141,5 @@ async def test_row_44_an_item_that_is_no_message_ends_the_stream_after_the_other
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await call(sent())
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "what was stored stays" in (refused.value.details() or "")
     assert len(await memories(services)) == 3
