@@ -95,6 +95,7 @@ async def test_what_archiving_writes(stage: Stage) -> None:
     faded = await stage.memory("Faded.")
     old = await stage.memory("Context.", type="context", age="91 days")
     soon = await stage.memory("Soon.", expires="1 day")
+    done = await stage.memory("Done.", type="goal", status="achieved")
     await stage.vector(faded)
     held = await stage.claimed("decay")
     await Decay(stage.maintenance, max_memories=0).run(held)
@@ -118,7 +119,10 @@ async def test_what_archiving_writes(stage: Stage) -> None:
     ) == [(1, "active", "Faded.", None, True)]
     assert await stage.rows("SELECT status FROM memory_embeddings") == [("archived",)]
     assert await stage.history(faded) == [("archived", 2, "decay", None, None)]
-    assert await stage.value("SELECT count(*) FROM history WHERE job_id = %s", held.job_id) == 3
+    assert await stage.value("SELECT count(*) FROM history WHERE job_id = %s", held.job_id) == 4
+    told = "SELECT memory_id, old_status, new_status FROM memory_changes"
+    changed = [(each, "active", "archived") for each in (faded, old, soon)]
+    assert set(await stage.rows(told)) == {*changed, (done, "achieved", "archived")}
     # A second run finds nothing more.
     assert await stage.decay() == NOTHING
 
