@@ -278,11 +278,15 @@ async def test_what_is_no_longer_kept_is_said_and_not_skipped(
     # As after the restoration of a backup that is older than the token.
     back = "UPDATE change_positions SET deleted = 0, given = 0 RETURNING given"
     async with Watcher(services, after=unheard.token) as watching:
-        assert rows(superuser_conninfo, back) == [(0,)]
-        with pytest.raises(grpc.aio.AioRpcError) as ended:
+
+        async def listen() -> None:
             async with asyncio.timeout(60):
                 while True:
                     await watching.message()
+
+        assert rows(superuser_conninfo, back) == [(0,)]
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await listen()
         assert read_refusal(ended.value).reason == "CHANGES_EXPIRED"
     request.after = unheard.token
     assert (await refused(services, WATCH, request)).reason == "CHANGES_EXPIRED"

@@ -142,6 +142,10 @@ async def test_misbehaviour_is_borne_repeated_and_given_up(
         await ask(services, "DeleteWebhook", webhook_id=created.webhook.id)
         assert await deliveries(services) == []
         created = await create(services, receiver)
+    change(services.conninfo, "UPDATE webhooks SET secret_token = 'of another installation'")
+    await save(services, "Ana knows nothing of it.")
+    dead = (await until_states(services, DEAD))[0]
+    assert "create the webhook anew" in dead.last_error
 
 
 async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
@@ -177,14 +181,22 @@ async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
         assert (await ask(services, "RetryWebhookDelivery", **once)).retried == 2
     await until_states(services, DELIVERED, DELIVERED, DELIVERED)
     assert all(each.signed_with(created.secret) for each in receiver.received)
-    # What an attempt hears after its lease has ended is not held against the receiver.
-    receiver.behave = late
-    await update(services, first, "importance", importance=0.7)
-    await until_states(services, *4 * [DELIVERED])
+    # Only failures in a row disable it, and not what an attempt hears after its lease has ended.
+    states = 3 * [DELIVERED]
+    for behaviour, state, importance in (
+        (fail, DEAD, 0.7),
+        (accept, DELIVERED, 0.6),
+        (fail, DEAD, 0.5),
+        (late, DELIVERED, 0.4),
+    ):
+        receiver.behave = behaviour
+        await update(services, first, "importance", importance=importance)
+        states.append(state)
+        await until_states(services, *states)
     # A receiver that says so itself is left alone at once.
     receiver.behave = leave
-    await update(services, first, "importance", importance=0.6)
-    assert (await until_states(services, *4 * [DELIVERED], DEAD))[4].attempts == 1
+    await update(services, first, "importance", importance=0.3)
+    assert (await until_states(services, *states, DEAD))[-1].attempts == 1
     (webhook,) = (await ask(services, "ListWebhooks")).webhooks
     assert "410" in webhook.disabled_reason
 
