@@ -162,11 +162,13 @@ async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
     receiver.behave = fail
     first = (await save(services, "Ana lives in Leith.")).memory.id
     await until_states(services, DEAD)
+    (failing,) = (await ask(services, "ListWebhooks")).webhooks
     await update(services, first, "importance", importance=0.9)
     await until_states(services, DEAD, DEAD)
     (webhook,) = (await ask(services, "ListWebhooks")).webhooks
     assert webhook.HasField("disabled_at")
     assert webhook.HasField("failing_since")
+    assert webhook.failing_since == failing.failing_since
     assert "deliveries failed for good" in webhook.disabled_reason
     # What changes meanwhile waits.
     sent = len(receiver.received)
@@ -179,7 +181,15 @@ async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
     once = {"webhook_id": webhook.id, "idempotency_key": "once"}
     for _ in range(2):
         assert (await ask(services, "RetryWebhookDelivery", **once)).retried == 2
-    await until_states(services, DELIVERED, DELIVERED, DELIVERED)
+    found = await until_states(services, DELIVERED, DELIVERED, DELIVERED)
+    assert [each.attempts for each in found] == [1, 1, 1]
+    assert all(each.HasField("finished_at") for each in found)
+    listed, token = [], ""
+    while not listed or token:
+        page = await ask(services, "ListWebhookDeliveries", page_size=1, page_token=token)
+        listed += [each.id for each in page.deliveries]
+        token = page.next_page_token
+    assert listed == [each.id for each in reversed(found)]
     assert all(each.signed_with(created.secret) for each in receiver.received)
     # Only failures in a row disable it, and not what an attempt hears after its lease has ended.
     states = 3 * [DELIVERED]
