@@ -184,7 +184,8 @@ async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
     found = await until_states(services, DELIVERED, DELIVERED, DELIVERED)
     assert [each.attempts for each in found] == [1, 1, 1]
     assert all(each.HasField("finished_at") for each in found)
-    listed, token = [], ""
+    listed: list[str] = []
+    token = ""
     while not listed or token:
         page = await ask(services, "ListWebhookDeliveries", page_size=1, page_token=token)
         listed += [each.id for each in page.deliveries]
