@@ -101,6 +101,10 @@ def test_people_are_counted_by_credential_or_by_request() -> None:
     # The same person by a credential of her own; another tenant's is somebody else.
     assert spend(Meter(of, "a", "ana"), "bo") == "user_calls"
     assert spend(Meter(of, "b", "ana"), "ana") is None
+    # Whom she names is not counted.
+    own = limits(user_calls=1)
+    assert spend(Meter(own, "a", "ana"), "bo") is None
+    assert len(own.user_calls) == 1
 
 
 def test_only_ids_are_remembered_and_so_many_of_a_request() -> None:
