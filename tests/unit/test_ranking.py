@@ -327,6 +327,6 @@ def test_of_equals_what_is_certain_stands_before_what_is_in_doubt() -> None:
 def test_neighbours_are_two_turns_and_four_messages_away_at_most() -> None:
     ana, ben = ("user", "Ana"), ("user", "Ben")
     # Of the messages that are not known, each may be a turn.
-    assert near_pairs({1: ana, 2: ben, 5: ana}) == [(1, 2, 1)]
-    turn = {**dict.fromkeys(range(1, 5), ana), 6: ana}
-    assert [pair for pair in near_pairs(turn) if pair[1] == 6] == [(4, 6, 2), (3, 6, 2), (2, 6, 2)]
+    assert near_pairs([(("c", 1), ana), (("c", 2), ben), (("c", 5), ana)]) == [(0, 1, 1)]
+    turn = [(("c", number), ana) for number in (1, 2, 3, 4, 6)]
+    assert [pair for pair in near_pairs(turn) if pair[1] == 4] == [(3, 4, 2), (2, 4, 2), (1, 4, 2)]
