@@ -38,6 +38,8 @@ def test_h7_what_stands_around_a_secret_stays() -> None:
     for before, word, after in (
         ("My password is ", short, ", tell nobody."),
         ("My password is ", f"{short}&4;x&y", "."),
+        ("My password is ", "Ab1&Xy9z", " (work)"),
+        ("My password is ", "Salt&Pepper", ", and I use it for mail (work)"),
         ("كلمة المرور: ", short, "."),
         ("/?password=", short, "&x=1"),
         ("/?password=", short, "&filter[name]=a"),

@@ -221,10 +221,12 @@ def test_standing_wishes_are_pinned_and_stand_after_the_answers() -> None:
 def test_of_a_long_summary_the_beginning_stands() -> None:
     for template in TEMPLATES:
         summary = "Thanh is a nurse." + " She has told a lot about the ward." * 60
-        told = block(replace(much(), profile=Profile("u1", summary=summary)), template)
-        assert "Thanh is a nurse." in told.text, template
-        assert told.tokens <= 4_000, template
-        assert told.text.count("about the ward") < 20, template
+        for terms in ({}, {"ward": 3.0}):
+            context = replace(much(), profile=Profile("u1", summary=summary), terms=terms)
+            told = block(context, template)
+            assert "Thanh is a nurse." in told.text, (template, terms)
+            assert told.tokens <= 4_000, (template, terms)
+            assert told.text.count("about the ward") < 20, (template, terms)
 
 
 def test_a_title_in_place_of_a_text_begins_no_line_of_ours() -> None:
@@ -309,6 +311,15 @@ def test_what_was_said_again_in_the_same_words_stands_once_with_its_days(templat
     assert "also" not in block(replace(context, today=None), template).text.casefold().replace(
         "also related", ""
     )
+
+
+def test_what_was_said_again_still_stands_for_what_was_learnt_when_it_was_said_first() -> None:
+    said = [message(number, "I moved to Glasgow") for number in (1, 5)]
+    context = found(
+        *(RelevantItem.of_message(one, 0.9) for one in said),
+        learnt(1, "Ana moved to Glasgow", 1, 0.8),
+    )
+    assert block(context).text.count("Glasgow") == 1
 
 
 def test_a_message_takes_the_place_of_the_memory_that_gives_way_to_it() -> None:

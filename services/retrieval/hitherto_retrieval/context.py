@@ -184,8 +184,10 @@ class ContextBuilder:
         told = _others_than_the_user(entities, profile)
         hits = [*found.hits, *found.further]
         stops = wanted.question.min_relevance != 0
+        whole: list[Item] = [*top, *conversations] if self._searching is None else []
+        read = [hit.item for hit in (_near_the_best(hits) if stops else hits)]
         block = await in_thread_if_long(
-            work_of_lines(_near_the_best(hits) if stops else hits) + wanted.max_tokens,
+            work_of_lines([*whole, *read]) + wanted.max_tokens,
             render,
             PromptContext(
                 profile=profile,
@@ -302,9 +304,8 @@ def _near_the_best(hits: Sequence[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.score >= least]
 
 
-def work_of_lines(hits: Sequence[Hit]) -> int:
-    """Approximate number of characters to be read for the lines of hits."""
-    items = [hit.item for hit in hits]
+def work_of_lines(items: Sequence[Item]) -> int:
+    """Approximate number of characters to be read for the lines of items."""
     sizes = [len(item.summary if isinstance(item, Summary) else item.content) for item in items]
     long = [min(size, _MOST_WORK) for size in sizes if size > _PRINTED_WHOLE]
     return sum(long) + _WORK_OF_A_LINE * (len(sizes) - len(long))

@@ -83,7 +83,7 @@ def has_letter_and_digit(text: str) -> bool:
     return any(map(str.isalpha, text)) and any(map(str.isdigit, text))
 
 
-_NO_PASSWORD = ("$", "%", "/", "./", "~", "http", "--", "@")
+_NO_PASSWORD = ("$", "%", "/", "./", "~", "http", "--", "@", "&")
 _WORDS_JOINED = re.compile(
     r"[a-z]*\d{0,4}(?:[-_/.][a-z]+)+\d{0,2}[.!?]?|\d+[-_/.]?[a-z]+", re.ASCII
 )
@@ -92,7 +92,7 @@ _WORDS_JOINED = re.compile(
 def is_password(text: str) -> bool:
     """Whether what follows a word for password is one: no word, date, number or placeholder."""
     mixed = has_letter_and_digit(text) or (
-        any(map(str.isalpha, text)) and any(sign in "!@#$%^*+?~" for sign in text[:-1])
+        any(map(str.isalpha, text)) and any(sign in "!@#$%^&*+?~" for sign in text[:-1])
     )
     return mixed and _WORDS_JOINED.fullmatch(text) is None and not text.startswith(_NO_PASSWORD)
 
@@ -298,7 +298,7 @@ SHAPES: tuple[SecretShape, ...] = (
             rf"(?<![a-z])(?:{'|'.join(_PASSWORD_WORDS)}){_SAID}"
             # The name of another value ends it: `?password=…&x=1`, `Password=…;User Id=sa`.
             r"""(?P<secret>(?:[^\s"'`<>(){}\[\],;&，。、]"""
-            r"""|[;&](?=\w)(?!\w[\w .%-]{0,30}[=(\[{])){6,256}+)"""
+            r"""|[;&](?=\w)(?!\w(?:[\w .%-]{0,30}=|[\w.%-]{0,30}[(\[{]))){6,256}+)"""
             r"""(?![(\[{])"""
         ),
         named=True,

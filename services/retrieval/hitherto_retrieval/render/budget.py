@@ -25,7 +25,7 @@ _CUTTABLE_VALUE = 70
 _LEAST_REST = 35
 """A line of more than 70 tokens may be cut once to the remaining budget, to at least 35 tokens."""
 ESSENTIAL_RANK = 1
-"""Of a long entry with this rank the beginning is kept, if it has as many tokens."""
+"""The highest rank of essential entries."""
 LEAST_LINE = 12
 """With fewer tokens left, no more candidates are offered."""
 
@@ -113,6 +113,7 @@ class Step:
         most: Maximum number of tokens in this step; None: no other limit.
         skips: Whether an entry that does not fit leaves room for those after it. Otherwise the
             section ends there.
+        shortens: Whether it leaves its beginning, if it is long and essential.
     """
 
     section: Section
@@ -120,6 +121,7 @@ class Step:
     share: float = 1.0
     most: int | None = None
     skips: bool = False
+    shortens: bool = False
 
     @property
     def offered(self) -> list[tuple[int, Entry]]:
@@ -168,7 +170,7 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
             if place in section.kept or budget.take(section, place, entry, limit):
                 continue
             if step.skips:
-                if entry.rank == ESSENTIAL_RANK:
+                if step.shortens and entry.rank <= ESSENTIAL_RANK:
                     budget.shorten(section, place, entry, limit)
                 continue
             if step.share >= 1:

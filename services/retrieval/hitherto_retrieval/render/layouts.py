@@ -337,7 +337,7 @@ def answering(of: SectionsOfBlock, *, nothing: bool) -> Plan:
     evidence = of.items if isinstance(of.items, AnsweringLines) else Step(of.items)
     memories = Step(of.memories, _FIRST_MEMORIES, share, most, skips=True)
     return (
-        Step(of.profile, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True),
+        Step(of.profile, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True, shortens=True),
         Step(of.conversations, 1, share=_ONGOING_FLOOR),
         Step(of.entities, share=_NAMED_FLOOR, skips=True),
         # That nothing answers is said above all.

@@ -50,5 +50,9 @@ def _one_of(group: Sequence[RelevantItem]) -> RelevantItem:
     if len(group) == 1:
         return group[0]
     newest, *others = sorted(group, key=lambda item: item.at or _LONG_AGO, reverse=True)
-    again = [item.at for item in others if item.at is not None]
-    return replace(newest, score=max(item.score for item in group), again=again)
+    return replace(
+        newest,
+        score=max(item.score for item in group),
+        sources=list(dict.fromkeys(source for item in group for source in item.sources)),
+        again=[item.at for item in others if item.at is not None],
+    )

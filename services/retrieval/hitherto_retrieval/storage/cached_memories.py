@@ -164,8 +164,11 @@ class CachedMemories:
         }
 
     def used(self, memories: Sequence[Memory], usage: bytes) -> list[Memory]:
-        """Memories as they were used; those that are not cached have their usage already."""
-        places = [self._places.get(memory.memory_id) for memory in memories]
+        """Memories as they were used; those of the database have their usage already."""
+        places = [
+            None if memory.memo is None else self._places.get(memory.memory_id)
+            for memory in memories
+        ]
         used = iter(self._used([place for place in places if place is not None], usage))
         return [
             memory if place is None else next(used)
