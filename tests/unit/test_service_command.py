@@ -103,7 +103,7 @@ def test_quotes_around_a_value_are_told(
     with pytest.raises(ValidationError) as refused:
         RetrievalSettings()
     told = describe(refused.value)
-    assert told == f"{name}: Value error, the quotes around it are part of the value: remove them"
+    assert told == f"{name}: the quotes around it are part of the value: remove them"
 
 
 def test_every_variable_of_the_table_is_known() -> None:

@@ -192,11 +192,15 @@ def test_an_export_is_held_against_its_manifest(client: Hitherto, fakes: Fakes) 
 
 
 def test_a_service_that_takes_nothing_is_not_waited_for() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    with Hitherto(extraction=f"127.0.0.1:{port}", retry=QUICK) as client:
+    # A port that nobody else can take meanwhile, and at which nobody listens.
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{held.getsockname()[1]}"
         began = time.monotonic()
-        with pytest.raises(HithertoCallError) as raised:
+        with (
+            Hitherto(extraction=address, retry=QUICK) as client,
+            pytest.raises(HithertoCallError) as raised,
+        ):
             client.import_user("ana", io.BytesIO(b"{}"), timeout=PATIENT_SECONDS)
     assert raised.value.code is grpc.StatusCode.UNAVAILABLE
     assert time.monotonic() - began < PATIENT_SECONDS / 2

@@ -111,7 +111,7 @@ def _originals(raw: Any, free: dict[str, Member]) -> tuple[Group, int]:
 
 def _merge(raw: Any, originals: Group) -> tuple[Merge | None, int]:
     """What an item merges, if there is anything in it, and how many of its values were spoilt."""
-    if len(originals) < 2:
+    if len(originals) < 2 or not raw.get("type"):
         return None, 0
     # The fields have the rules of a new memory's.
     try:
