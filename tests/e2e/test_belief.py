@@ -378,6 +378,13 @@ async def test_of_several_people_only_the_one_without_a_name_fills_the_profile(
     team = talk("I build a boat", "I live in Oslo", conversation="team", at=MARCH)
     for message, name in zip(team.messages, ("Lea", "Eva"), strict=True):
         message.name = name
+    both = talk("I live in Oslo", "I live in Oslo", conversation="both", at=MARCH)
+    both.messages[0].name = "Eva"
+    modelled.model.script = replies(
+        {"Oslo": {"profile_changes": [value(HOME, "Oslo", "I live in Oslo", "m1", "m2")]}}
+    )
+    assert not (await learn(modelled, both)).refusals
+    modelled.model.script = replies({"Oslo": {"profile_changes": changes}})
     assert not (await learn(modelled, team)).refusals
     assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Oslo"}}
 

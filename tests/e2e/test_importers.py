@@ -230,7 +230,7 @@ async def test_what_others_say_in_whatsapp_is_not_known_of_the_user(
 ) -> None:
     chat = tmp_path / "WhatsApp Chat with Eva.txt"
     chat.write_text(
-        "13/03/26, 21:14 - Eva: I live in Hamburg.\n"
+        "14/03/26, 21:14 - Eva: I live in Hamburg.\n"
         "14/03/26, 21:15 - Ana: I live in Leipzig. I work as a cook.\n"
         "14/03/26, 21:16 - Eva: I work as a nurse. I moved to Bremen last week.\n"
     )

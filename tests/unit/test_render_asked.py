@@ -293,33 +293,41 @@ def test_what_was_said_again_in_the_same_words_stands_once_with_its_days(templat
         message(6, "Do you eat meat?", "assistant"),
     ]
     yes = [message(5, "Yes."), message(6, "Yes.")]
-    titled = [summary(f"s{number}", "Weekly report", "") for number in range(3)]
+    short = [message(number, "Never mind.") for number in (1, 2)]
     context = found(
         *(RelevantItem.of_message(one, 0.9 - place / 100) for place, one in enumerate(said)),
         *(
             RelevantItem.of_message(replace(one, conversation_id=f"q{one.message_id}"), 0.7)
             for one in (*asked, *yes)
         ),
-        *(RelevantItem.of_summary(one, 0.6) for one in titled),
+        *(RelevantItem.of_message(one, 0.6) for one in short),
     )
     text = block(context, template).text
     assert text.count(request) == 1
     assert "2026-01-10" in text
     assert "(also on 2026-01-05, 2026-01-04, 2026-01-03 and 2 other days)" in text
     assert text.count("Yes.") == 2
-    assert text.count("Weekly report") == 1
+    assert text.count("Never mind.") == 2
     assert "also" not in block(replace(context, today=None), template).text.casefold().replace(
         "also related", ""
     )
 
 
 def test_what_was_said_again_still_stands_for_what_was_learnt_when_it_was_said_first() -> None:
-    said = [message(number, "I moved to Glasgow") for number in (1, 5)]
+    said = [message(number, "I moved to Glasgow in May, with Ben") for number in (1, 5)]
     context = found(
         *(RelevantItem.of_message(one, 0.9) for one in said),
-        learnt(1, "Ana moved to Glasgow", 1, 0.8),
+        learnt(1, "Ana moved to Glasgow in May", 1, 0.8),
     )
     assert block(context).text.count("Glasgow") == 1
+    # Also what was learnt each time, and stands before.
+    twice = [SourceRef(f"c{number % 4}", f"m{number}") for number in (1, 5)]
+    known = memory(1, "fact", "Ana moved to Glasgow in May", sources=twice)
+    before = found(
+        RelevantItem.of_memory(known, 0.95),
+        *(RelevantItem.of_message(one, 0.6) for one in said),
+    )
+    assert block(before).text.count("Glasgow") == 1
 
 
 def test_a_message_takes_the_place_of_the_memory_that_gives_way_to_it() -> None:

@@ -191,7 +191,9 @@ def left_out(report: ExportReport) -> list[str]:
     """What of an export is not imported, for people."""
     found = []
     if report.notices:
-        found.append(f"notices and lines that stand for pictures, left out: {report.notices:,}")
+        found.append(
+            f"notices, pictures, and what others wrote alone, left out: {report.notices:,} lines"
+        )
     if report.empty:
         found.append(f"{report.empty:,} records hold nothing that is imported: left out")
     if report.of_others:

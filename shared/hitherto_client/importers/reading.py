@@ -35,7 +35,8 @@ class ExportReport:
 
     Attributes:
         share: How much was read, from 0 to 1.
-        notices: Lines of a chat that no person wrote, or that only stand for a picture.
+        notices: Lines of a chat that no person wrote, that only stand for a picture, or that others
+            wrote while the user wrote nothing.
         empty: Records that hold nothing of what is imported.
         undated: The conversations that were refused, since nothing says when they were held.
         timeless: Memories without a time; they count as known from the import on.

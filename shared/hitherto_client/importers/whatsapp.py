@@ -62,9 +62,9 @@ class WhatsAppChat:
         """The chat, cut into conversations where it was silent for six hours.
 
         Other people's messages are the user's chat, but not the user's words: they carry the name
-        of who wrote them, and no conversation is theirs alone.
+        of who wrote them, and what they say while the user says nothing is left out.
 
-        `report` receives the number of lines that are nobody's words.
+        `report` receives the number of lines that are left out.
         """
         lines = list(_entries(_lines(text), report))
         if not lines:
@@ -75,23 +75,19 @@ class WhatsAppChat:
         if self._me not in names:
             known = ", ".join(sorted({name for _, name, _ in lines})[:10])
             raise ExportUnreadable(f"has no messages of that name: --me is one of {known}")
-        # A conversation is held back, because what follows it may be words of others alone.
-        held: list[JsonObject] = []
         current: list[JsonObject] = []
         last: datetime | None = None
-        heard = False
         repeated = Counter[str]()
         for stamp, name, written in lines:
             at, said = stamp.at(order, self._zone), words_of(written)
             if at is None or not said:
                 report.notices += 1
                 continue
-            if last is not None and at - last > _SILENCE and heard:
-                yield from self._conversation(held)
-                held, current, heard = current, [], False
+            if last is not None and at - last > _SILENCE:
+                yield from self._conversation(current, report)
+                current = []
             last = at
             own = name.casefold() == self._me
-            heard = heard or own
             key = f"{at.isoformat()}|{name}|{said}"
             repeated[key] += 1
             digest = hashlib.sha256(f"{key}|{repeated[key]}".encode()).hexdigest()[:24]
@@ -105,12 +101,15 @@ class WhatsAppChat:
                     "metadata": {"imported_from": "whatsapp", "chat": self._name},
                 }
             )
-        yield from self._conversation(held if heard else held + current)
-        yield from self._conversation(current if heard else [])
+        yield from self._conversation(current, report)
 
-    def _conversation(self, messages: list[JsonObject]) -> Iterator[JsonObject]:
+    def _conversation(
+        self, messages: list[JsonObject], report: ExportReport
+    ) -> Iterator[JsonObject]:
         kept = messages_of(messages)
-        if kept:
+        if all(each["name"] for each in messages):
+            report.notices += len(messages)
+        elif kept:
             began = str(kept[0]["created_at"])[:16]
             yield {"conversation_id": f"whatsapp:{self._name}:{began}", "messages": kept}
 

@@ -212,7 +212,10 @@ def test_a_chat_that_was_saved_again_is_the_same_chat(tmp_path: Path) -> None:
 
 
 def test_no_conversation_is_of_others_alone(tmp_path: Path) -> None:
-    """What nobody but Bo said in it would count as the user's words."""
+    """What nobody but Bo said in it would count as the user's words.
+
+    Where it is cut does not depend on what was said later: a longer export repeats no message.
+    """
     lines = (
         "01/13/26, 10:00 - Bo: I live in Hamburg",
         "01/14/26, 10:00 - Ana: Hi",
@@ -220,11 +223,13 @@ def test_no_conversation_is_of_others_alone(tmp_path: Path) -> None:
         "01/16/26, 10:00 - Ana: Hello",
         "01/17/26, 10:00 - Bo: Bye",
     )
-    found = read(tmp_path, "".join(f"{line}\n" for line in lines))
-    assert [[one["content"] for one in each["messages"]] for each in found] == [
-        ["I live in Hamburg", "Hi"],
-        ["Hi again", "Hello", "Bye"],
-    ]
+    later = (*lines, "01/17/26, 11:00 - Ana: Goodbye")
+    for written, told in (
+        (lines, [["Hi"], ["Hello"]]),
+        (later, [["Hi"], ["Hello"], ["Bye", "Goodbye"]]),
+    ):
+        found = read(tmp_path, "".join(f"{line}\n" for line in written))
+        assert [[one["content"] for one in each["messages"]] for each in found] == told
 
 
 def test_a_silence_of_six_hours_ends_a_conversation_and_what_is_repeated_stays(

@@ -6,7 +6,7 @@ something known needs a quote that stands in one of the messages it cites: that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
@@ -86,6 +86,12 @@ class Witnesses:
         named = {each.message_id: each.name.strip() for each in users}
         return not named.get(said.message_id) or "" not in named.values()
 
+    def _own_first(self, messages: Iterable[StoredMessage]) -> list[StoredMessage]:
+        """Messages with those of the role `user` first, and of these with those without a name."""
+        return sorted(
+            messages, key=lambda each: (not is_higher(each.role), bool(each.name.strip()))
+        )
+
     @property
     def messages(self) -> list[StoredMessage]:
         """The messages of the batch, in order."""
@@ -101,21 +107,21 @@ class Witnesses:
         """Evidence of a change: the message in which its quote stands; refused if there is none.
 
         It is sought in the messages that the change names, or in the user's if it names none. Of
-        several with the same words, the user's counts.
+        several with the same words, the user's own counts.
         """
         named = self._cited(cited)
         heard = named or [m for m in self._speaking.values() if m.role == "user"]
         heard = heard or list(self._speaking.values())
         if not cited.quote:
             raise ChangeRefused("refused_without_quote")
-        for message in sorted(heard, key=lambda each: not is_higher(each.role)):
+        for message in self._own_first(heard):
             if stands_in(cited.quote, message.content):
                 return self._quoted(cited, message, heard, named)
         raise ChangeRefused("refused_quote")
 
     def for_own_words(self, cited: Cited, text: str) -> Evidence:
         """Evidence of a value that cites no words: a user's message, or name, that contains it."""
-        for message in self._cited(cited) or self._speaking.values():
+        for message in self._own_first(self._cited(cited) or self._speaking.values()):
             if is_higher(message.role) and (
                 stands_in(text, message.content) or stands_in(text, message.name)
             ):

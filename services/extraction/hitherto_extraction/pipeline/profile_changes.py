@@ -308,12 +308,12 @@ def _evidence(
         each = [witnesses.for_own_words(item.cited, text) for text in _texts(item.value)]
         if not each:
             raise ChangeRefused("refused_form")
-        found = each[0]
     else:
-        found = witnesses.for_change(item.cited)
+        each = [witnesses.for_change(item.cited)]
+    found = each[0]
     if not found.trusted:
         raise ChangeRefused("refused_by_trust")
-    if found.quoted is not None and not witnesses.speaks_for_user(found.quoted):
+    if not all(one.quoted is None or witnesses.speaks_for_user(one.quoted) for one in each):
         raise ChangeRefused("refused_speaker")
     if any(trust.is_suspect([text], trusted=True) for text in _texts([*item.path, item.value])):
         raise ChangeRefused("refused_instruction")

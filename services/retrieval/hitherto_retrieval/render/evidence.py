@@ -212,7 +212,7 @@ class AnsweringLines(Section):
         self._printed[place] = _Printed(part, order, group, budget.used - before, time_of(item))
         self._size += budget.used - before
         self._further += part
-        for other in instead:
+        for other in dict.fromkeys(instead):
             given_up = self._printed.pop(other)
             budget.give_back(given_up.size)
             self._size -= given_up.size

@@ -13,14 +13,16 @@ from hitherto_retrieval.render.context import RelevantItem
 
 _NAMED = 3
 """How many other days a line names; of the others it says how many there are."""
+_TELLING = 20
+"""Bytes of a message that says something without what it replies to."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def once_each(items: Sequence[RelevantItem]) -> Sequence[RelevantItem]:
-    """Messages of one speaker in the same words as the newest of them, and summaries likewise.
+    """Messages of one speaker in the same words as the newest of them.
 
-    It stands where the best of them stood. A message stays if something that another speaker said
-    in its conversation was found too: "Yes." says another thing after each question.
+    It stands where the best of them stood. Messages of few words stay, and those beside which
+    something of another speaker was found: "Yes." says another thing after each question.
     """
     speakers: dict[str | None, set[tuple[str, str]]] = {}
     for item in items:
@@ -28,9 +30,10 @@ def once_each(items: Sequence[RelevantItem]) -> Sequence[RelevantItem]:
             speakers.setdefault(item.said_in, set()).add((item.role, item.title))
     alike: dict[object, list[RelevantItem]] = {}
     for place, item in enumerate(items):
-        alone = len(speakers.get(item.said_in, ())) == 1 if item.role else item.summary_of
+        alone = item.role and len(speakers[item.said_in]) == 1
         key = (item.role, item.title, item.text, item.partly_until, item.first)
-        alike.setdefault(key if alone else place, []).append(item)
+        tells = alone and len(item.text.encode()) >= _TELLING
+        alike.setdefault(key if tells else place, []).append(item)
     if len(alike) == len(items):
         return items
     return [_one_of(group) for group in alike.values()]
