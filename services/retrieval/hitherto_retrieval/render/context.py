@@ -120,6 +120,13 @@ class RelevantItem:
         )
 
     @property
+    def conversations(self) -> Sequence[str | None]:
+        """The conversations of a message, more than one if it was said again."""
+        if not self.again:
+            return (self.said_in,)
+        return tuple(dict.fromkeys(conversation for conversation, _ in self.sources))
+
+    @property
     def conversation_id(self) -> str | None:
         """The conversation that it summarises."""
         return None if self.summary_of is None else self.summary_of.conversation_id

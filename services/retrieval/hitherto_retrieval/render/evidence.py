@@ -218,6 +218,11 @@ class AnsweringLines(Section):
             self._size -= given_up.size
             self._further -= given_up.part
             del self.kept[other]
+        self._note(place, item, text)
+        return True
+
+    def _note(self, place: int, item: RelevantItem, text: ComparedText) -> None:
+        """Note of a printed line what later ones are compared with."""
         for source in item.sources:
             if item.memory is not None:
                 self._learnt.setdefault(source, []).append((place, item.memory, text))
@@ -225,10 +230,10 @@ class AnsweringLines(Section):
                 self._said[source] = place, text
                 if self._lines.is_partly_old(item):
                     self._partly_old.add(place)
-                self._spoken.setdefault(item.said_in, []).append((place, text))
+                conversation = source[0] if item.again else item.said_in
+                self._spoken.setdefault(conversation, []).append((place, text))
         if item.summary_of is not None:
             self._outlines[item.conversation_id] = place, text
-        return True
 
     def _given_up_for(self, item: RelevantItem, text: ComparedText) -> list[int]:
         """The printed lines whose place an item takes, because it holds their words.
@@ -243,7 +248,7 @@ class AnsweringLines(Section):
             return []
         outlines = [
             at
-            for at, told in filter(None, [self._outlines.get(item.said_in)])
+            for at, told in filter(None, map(self._outlines.get, item.conversations))
             if at in self.kept and is_outlined(told.words, text.words)
         ]
         return outlines + [
@@ -267,7 +272,8 @@ class AnsweringLines(Section):
             return ComparedText("" if item.partly_until is not None else item.text or item.title)
         learnt = not self._lines.learnt_from.isdisjoint(item.sources)
         if not learnt:
-            outlined = self._outlined.get(item.said_in)
+            found = filter(None, map(self._outlined.get, item.conversations))
+            outlined = min(found, default=None)
             if outlined is None or 2 * len(item.text) < outlined:
                 return ComparedText("")
         # A speaker's name is no part of what is said.
