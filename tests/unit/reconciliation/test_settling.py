@@ -205,6 +205,17 @@ def test_what_one_statement_replaces_together_is_left_to_the_next_job() -> None:
     other[others[5]] = MemoryLinks(others[5], (), (), None)
     made = settle(both, replace(base, links=other))
     assert (made.endings, made.left, reasons(made)) == ({OLD: NEW}, [NEW, others[5]], [])
+    # What ends in this job, or has ended, replaces nothing in the next.
+    names_of = {memory_id: name for name, memory_id in names.items()}
+    by_old = {**other, NEW: MemoryLinks(NEW, (OLD,), (), None)}
+    by_old[OLD] = MemoryLinks(OLD, tuple(others[:5]), (), None)
+    made = settle(both, replace(base, links=by_old))
+    assert (made.endings, made.left) == ({OLD: NEW}, [others[5]])
+    gone = {**base.known, NEW: replace(base.known[NEW], status="contradicted")}
+    sold = (Proposed("replaced[9]", names_of[COMMUTE], "e15"), *boats)
+    by_gone = {**other, others[5]: MemoryLinks(others[5], (COMMUTE,), (), None)}
+    made = settle(Proposals(replaced=sold), replace(base, links=by_gone, known=gone))
+    assert made.endings == {COMMUTE: others[5]}
     # Nothing goes on where nothing was made, nor with what one model alone says.
     few = ChangeAllowance(active_count=20, day=Changes(closed=20))
     assert settle(both, replace(base, links=links, room=few)).left == []
