@@ -330,6 +330,16 @@ def test_what_was_said_again_still_stands_for_what_was_learnt_when_it_was_said_f
     assert block(before).text.count("Glasgow") == 1
 
 
+def test_a_summary_gives_way_to_what_was_said_again_in_its_conversation() -> None:
+    request = "Please write the weekly report for me"
+    said = [message(number, request) for number in (1, 6)]
+    context = found(
+        RelevantItem.of_summary(summary("c1", request, ""), 0.95),
+        *(RelevantItem.of_message(one, 0.6) for one in said),
+    )
+    assert block(context).text.count(request) == 1
+
+
 def test_a_message_takes_the_place_of_the_memory_that_gives_way_to_it() -> None:
     """What was true then does not come to stand above what is true now."""
     now = message(1, "Since last week I live in Glasgow")
