@@ -228,6 +228,7 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
         ("in Dubai, nobody knows how long", None),
         # The day of the message is no end.
         ("still in Dubai as of 2026-03-11", None),
+        ("Ana is in Dubai until 2026-03-11", datetime(2026, 3, 12)),
         # Nobody reads such a day here.
         ("in Dubai until 15.05.2026", datetime(2026, 4, 1)),
     ],

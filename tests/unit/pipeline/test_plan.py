@@ -6,7 +6,7 @@ Contract: "Identity", "Forgotten stays forgotten", "Trust".
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -206,6 +206,7 @@ def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
 
 _END = datetime(2026, 3, 6, tzinfo=UTC)
 _DAYS = timedelta(days=10)
+_LATER_DAY = datetime.combine(LATER.date(), time(), UTC)
 
 
 @pytest.mark.parametrize(
@@ -213,6 +214,7 @@ _DAYS = timedelta(days=10)
     [
         pytest.param(_END, "2026-03-15", _END + _DAYS, id="put off"),
         pytest.param(_END, "2026-03-04", _END - timedelta(days=1), id="earlier"),
+        pytest.param(_END, str(LATER.date()), _LATER_DAY + timedelta(days=1), id="today"),
         pytest.param(
             _END + timedelta(hours=8), "2026-03-15", _END + timedelta(hours=8) + _DAYS, id="away"
         ),

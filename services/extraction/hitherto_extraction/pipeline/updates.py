@@ -7,6 +7,7 @@ an instruction, wait for review.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ IMPORTANCE_STEP = 0.2
 IMPORTANCE_FLOOR = 0.3
 """No update lowers importance below this."""
 _DAY = timedelta(days=1)
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,9 @@ def expiry_after(
 
     A model gives an expiry with a new memory only. What had expired before expires no more, unless
     it is put off to a day that comes; nor does what is put off beyond the last day that there is,
-    or to no day. The day of the message is none: it says as of when the words hold. What would have
-    expired before it was said is a mistake, and changes nothing.
+    or to no day. The day of the message is none, because it says as of when the words hold, unless
+    only digits differ: then the end was moved up. What would have expired before it was said is a
+    mistake, and changes nothing.
     """
     if expires_at is None:
         return None
@@ -155,7 +158,9 @@ def expiry_after(
         return None
     if moved == expires_at or (moved is not None and moved <= said_at):
         return stands
-    return moved if moved is not None and moved - _DAY > said_at else None
+    if moved is None or moved - _DAY > said_at:
+        return moved
+    return moved if same_words(*(_DIGITS.sub("", each) for each in (old, new))) else None
 
 
 def _check_further(draft: Draft, update: UpdatedItem, given: Sequence[str]) -> None:
