@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from hitherto_client.command import (
     audit,
@@ -88,6 +88,19 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
 
 
 class _CommandParser(argparse.ArgumentParser):
+    _takes_turns = False
+    """Whether options and arguments are parsed in turn, as `parse_known_intermixed_args` does."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse options wherever they stand.
+
+        Between two arguments of which the first may be missing, argparse would miss the second.
+        """
+        if self._takes_turns or self.get_default("run") is None:
+            return super().parse_known_args(args, namespace)
+        self._takes_turns = True
+        return self.parse_known_intermixed_args(args, namespace)
+
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Write help or version; argparse would pass over an output that takes nothing."""
         (sys.stderr if file is None else file).write(message)

@@ -87,6 +87,7 @@ SEARCH_OPTIONS = (
 )
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("search ana q", "SearchMemories", {"query": "q", "limit": 10}),
+    ("search ana --limit 10 q", "SearchMemories", {"query": "q", "limit": 10}),
     (f"search ana q {SEARCH_OPTIONS}", "SearchMemories", {"query": "q", **SEARCH}),
     (
         "context ana q --max-relevant 0 --max-conversations 3 --max-entities 4 --order recent"
