@@ -376,6 +376,17 @@ async def test_of_several_people_only_the_one_without_a_name_fills_the_profile(
     assert [each.reason for each in result.refusals] == ["refused_speaker"]
     profile = await profile_of(modelled)
     assert (facts_of(profile), list(profile.current_projects)) == ({}, ["boat"])
+    # The same holds for a later batch, in which nobody else speaks; "User" is no name.
+    for name, words, reasons in (
+        ("Eva", "I live in Oslo", ["refused_speaker"]),
+        ("User", "I left my home in Bergen", []),
+    ):
+        home = value(HOME, words.split()[-1], words)
+        modelled.model.script = replies({words: {"profile_changes": [home]}})
+        later = talk(words, at=MARCH)
+        later.messages[0].id, later.messages[0].name = f"{name} later", name
+        result = await learn(modelled, later)
+        assert [each.reason for each in result.refusals] == reasons, name
     team = talk("I build a boat", "I live in Oslo", conversation="team", at=MARCH)
     for message, name in zip(team.messages, ("Lea", "Eva"), strict=True):
         message.name = name

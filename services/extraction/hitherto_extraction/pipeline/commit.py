@@ -307,7 +307,16 @@ class _Application:
         if items or profile.sources:
             if not profile.version:
                 said_at = await _ended_before(user)
-            learnt = await in_thread(learn, profile, said_at, items, outcome.witnesses, plan)
+            learnt = await in_thread(
+                learn,
+                profile,
+                said_at,
+                items,
+                outcome.witnesses,
+                plan,
+                beside_unnamed=bool(items)
+                and await conversations.has_unnamed(user, self.held.conversation),
+            )
             changed = bool(learnt.state.changed)
             version = profile.version + changed
             if learnt.said:

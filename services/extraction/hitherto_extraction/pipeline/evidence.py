@@ -76,21 +76,19 @@ class Witnesses:
         # System text is an instruction, not evidence.
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
 
-    def speaks_for_user(self, said: SourceRef) -> bool:
+    def speaks_for_user(self, said: SourceRef, *, beside_unnamed: bool = False) -> bool:
         """Whether a message of the role `user` may be the user's own.
 
-        Beside messages without a name, those with one are other people's. Where all have names,
-        people share the account.
+        Beside messages without a name, of the batch or (`beside_unnamed`) of the conversation,
+        those with one are other people's. Where all have names, people share the account.
         """
         users = [each for each in self.messages if each.role == "user"]
-        named = {each.message_id: each.name.strip() for each in users}
-        return not named.get(said.message_id) or "" not in named.values()
+        named = {each.message_id: _name_of(each) for each in users}
+        return not named.get(said.message_id) or not (beside_unnamed or "" in named.values())
 
     def _own_first(self, messages: Iterable[StoredMessage]) -> list[StoredMessage]:
         """Messages with those of the role `user` first, and of these with those without a name."""
-        return sorted(
-            messages, key=lambda each: (not is_higher(each.role), bool(each.name.strip()))
-        )
+        return sorted(messages, key=lambda each: (not is_higher(each.role), bool(_name_of(each))))
 
     @property
     def messages(self) -> list[StoredMessage]:
@@ -181,6 +179,12 @@ class Witnesses:
             words=tuple(message.content for message in heard),
             days=tuple(_day(message.said_at, self._zone) for message in heard),
         )
+
+
+def _name_of(message: StoredMessage) -> str:
+    """The name of a speaker; the word for the role is none."""
+    name = message.name.strip()
+    return "" if name.casefold() == message.role else name
 
 
 def _day(moment: datetime, zone: ZoneInfo) -> date:

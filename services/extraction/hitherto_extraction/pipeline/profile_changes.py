@@ -249,8 +249,13 @@ def learn(
     items: Sequence[ProfileItem],
     witnesses: Witnesses,
     plan: Plan,
+    *,
+    beside_unnamed: bool = False,
 ) -> ProfileLearning:
-    """The profile after a reply, with the values that its changes of memories leave unsupported."""
+    """The profile after a reply, with the values that its changes of memories leave unsupported.
+
+    For `beside_unnamed` see `Witnesses.speaks_for_user`.
+    """
     state = ProfileState(profile, dict(said_at))
     # What falls first: a value that the reply gives anew rests on its new words.
     state.drop_unsupported(plan.says, plan.successor_of, told=plan.told)
@@ -263,7 +268,7 @@ def learn(
     changed = _words_of_what_changed(plan)
     for item in items:
         try:
-            evidence = _evidence(state, item, witnesses, changed)
+            evidence = _evidence(state, item, witnesses, changed, beside_unnamed)
         except ChangeRefused as refusal:
             refused.append(Refused.of(item.cited.item, refusal.reason))
             continue
@@ -297,7 +302,11 @@ def _words_of_what_changed(plan: Plan) -> list[str]:
 
 
 def _evidence(
-    state: ProfileState, item: ProfileItem, witnesses: Witnesses, changed: Sequence[str]
+    state: ProfileState,
+    item: ProfileItem,
+    witnesses: Witnesses,
+    changed: Sequence[str],
+    beside_unnamed: bool,
 ) -> Evidence:
     """The evidence that bears a value; refused if there is none.
 
@@ -313,7 +322,8 @@ def _evidence(
     found = each[0]
     if not found.trusted:
         raise ChangeRefused("refused_by_trust")
-    if not all(one.quoted is None or witnesses.speaks_for_user(one.quoted) for one in each):
+    said_in = [one.quoted for one in each if one.quoted is not None]
+    if not all(witnesses.speaks_for_user(m, beside_unnamed=beside_unnamed) for m in said_in):
         raise ChangeRefused("refused_speaker")
     if any(trust.is_suspect([text], trusted=True) for text in _texts([*item.path, item.value])):
         raise ChangeRefused("refused_instruction")

@@ -132,6 +132,14 @@ SELECT EXISTS (SELECT FROM messages
                  AND message_no = ANY(%(message_nos)s) AND sealed IS NOT NULL)
 """
 
+# The name of a sealed message is not known here.
+_HAS_UNNAMED = """
+SELECT EXISTS (SELECT FROM messages
+               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                 AND conversation_id = %(conversation_id)s
+                 AND role = 'user' AND lower(btrim(name)) IN ('', role) AND sealed IS NULL)
+"""
+
 # Across users: silent conversations with messages that no job owns and none waits for.
 _IDLE = """
 WITH waiting AS MATERIALIZED (
@@ -360,6 +368,11 @@ async def some_sealed(user: UserRows, conversation_id: str, message_nos: Sequenc
             _SOME_SEALED, conversation_id=conversation_id, message_nos=Integers(message_nos)
         )
     )
+
+
+async def has_unnamed(user: UserRows, conversation_id: str) -> bool:
+    """Whether somebody without a name speaks as the user in a conversation."""
+    return bool(await user.fetch_value(_HAS_UNNAMED, conversation_id=conversation_id))
 
 
 async def find_idle(
