@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,8 +17,11 @@ from hitherto_retrieval.handlers.incoming import BALANCED
 from hitherto_retrieval.handlers.replies import context_reply
 from hitherto_retrieval.render.block import render
 from hitherto_retrieval.render.context import PromptContext
+from hitherto_retrieval.repetition import text_of
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Question, SearchOutcome
+from hitherto_retrieval.storage.cached_memories import CachedMemories, MemoryRow
+from hitherto_retrieval.storage.cached_vectors import CachedVectors
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.snapshot import MOST_KEPT, KeptContexts
 from hitherto_retrieval.user_context import ContextRequest, UserContext
@@ -158,6 +162,30 @@ def test_what_is_kept_takes_no_more_bytes_than_there_is_room_for(
         tracemalloc.stop()
     assert after - before <= room
     del contexts
+
+
+def test_the_size_of_what_is_cached_counts_the_words_that_are_kept_with_it() -> None:
+    """Pairs of characters, in a script without spaces, take far more than the text."""
+    chance, letters = (
+        random.Random(7),
+        "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほ",
+    )
+    cached = [
+        replace(memory(number, "fact", "".join(chance.choices(letters, k=600))), memo={})
+        for number in range(1, 101)
+    ]
+    none = CachedVectors([], 0)
+    rows = [MemoryRow(each, n, len(each.content.encode()), ()) for n, each in enumerate(cached)]
+    size = CachedMemories(rows, none, none, documents=100, compared=0, at=utc_now()).size
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        words = [text_of(each).words for each in cached]
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before <= size
+    assert all(text_of(each).words is kept for each, kept in zip(cached, words, strict=True))
 
 
 def test_a_reply_written_again_is_the_same_and_tells_how_memories_were_used() -> None:

@@ -8,6 +8,7 @@ came from therefore says what to compare, and the words decide.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from sys import intern
 
 from hitherto_shared.models import Memory, Message
 from hitherto_shared.text.terms import content_terms
@@ -19,6 +20,8 @@ Source = tuple[str, str]
 _SOURCES, _TEXT = "sources", "text"
 _READ = 4_000
 """Characters of a text whose words are compared."""
+_BYTES_OF_A_PAIR = 40
+"""Approximate bytes of a pair of characters in a set: most occur in several texts."""
 _SAID = 0.65
 """Share of a memory's words in a message that says it: people say "I" and "yesterday"."""
 _KEPT = 0.85
@@ -32,20 +35,34 @@ def words_of(text: str) -> Words:
     return frozenset(content_terms(text[:_READ]))
 
 
+def bytes_of_pairs(text: str) -> int:
+    """What the words of a text take beyond a few times its bytes, if its script has no spaces.
+
+    Each of its characters, of three bytes, begins a word.
+    """
+    read = text[:_READ]
+    return _BYTES_OF_A_PAIR * max(0, len(read.encode()) - 2 * len(read))
+
+
 class ComparedText:
-    """A text whose words are found if they are compared, which those of most texts never are."""
+    """A text whose words are found if they are compared, which those of most texts never are.
 
-    __slots__ = ("_text", "_words")
+    Equal words of several that are `kept` take room once.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("_kept", "_text", "_words")
+
+    def __init__(self, text: str, *, kept: bool = False) -> None:
         self._text = text
+        self._kept = kept
         self._words: Words | None = None
 
     @property
     def words(self) -> Words:
         """Its words; none of an empty text."""
         if self._words is None:
-            self._words = words_of(self._text)
+            found = words_of(self._text)
+            self._words = frozenset(map(intern, found)) if self._kept else found
         return self._words
 
 
@@ -56,7 +73,7 @@ def text_of(item: Memory | Message) -> ComparedText:
         return ComparedText(item.content)
     known: ComparedText | None = memo.get(_TEXT)
     if known is None:
-        known = memo[_TEXT] = ComparedText(item.content)
+        known = memo[_TEXT] = ComparedText(item.content, kept=True)
     return known
 
 

@@ -19,6 +19,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from hitherto_retrieval.repetition import bytes_of_pairs
 from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.cached_vectors import (
     CachedVectors,
@@ -119,6 +120,7 @@ class CachedMemories:
             + source_vectors.size
             + _BYTES_OF_A_MEMORY * len(rows)
             + _BYTES_OF_A_BYTE * text
+            + sum(bytes_of_pairs(memory.content) for memory in self._memories)
         )
         self._places = {memory.memory_id: place for place, memory in enumerate(self._memories)}
         self._keys = [memory.memory_id.bytes for memory in self._memories]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hitherto_retrieval.repetition import bytes_of_pairs
 from hitherto_retrieval.storage.cached_memories import CachedMemories, first_of
 from hitherto_retrieval.storage.cached_vectors import (
     CachedVectors,
@@ -173,6 +174,7 @@ class CachedMessages(CachedPassages):
         ]
         super().__init__(rows, vectors, _BYTES_OF_A_MESSAGE)
         self.size += _BYTES_OF_A_BYTE * text
+        self.size += sum(bytes_of_pairs(message.content) for message in self._messages)
         self.caveats = caveats
         self._memories = memories
         self._places = {key: place for place, key in enumerate(self._keys)}
