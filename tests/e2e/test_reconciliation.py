@@ -81,7 +81,7 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
 ) -> None:
     """A person tells of a whole summer. Without a statement for each: unit/reconciliation/.
 
-    Some statements replace two memories: each of these ends with the other, be it a goal.
+    Some statements replace two memories: each of these ends with the other. A goal was reached.
     """
     places = ("the bank", "the choir", "the gym", "the team", "the club", "the shop", "the board")
     before = {f"Ana goes to {place} every week": f"Ana has left {place}" for place in places}
@@ -112,11 +112,21 @@ async def test_row_29_many_changes_at_once_are_settled_job_by_job_if_each_has_it
 
     modelled.model.script = script(all_of_them, learning)
     await say(modelled, MAY, "every week: " + ", ".join(places))
+    wanted = await with_words(modelled, goal)
     await say(modelled, SEPTEMBER, "I have left all: " + ", ".join(places), conversation="c2")
     for _ in range(3):
         await settled(modelled)
-    assert [each.result.memories_contradicted for each in await jobs(modelled)] == [2, 4, 5]
-    assert {each.content for each in await memories(modelled)} == {*after}
+    results = [each.result for each in await jobs(modelled)]
+    assert [each.memories_contradicted for each in results] == [2, 4, 4]
+    assert [each.goals_achieved for each in results] == [0, 0, 1]
+    assert {each.content for each in await memories(modelled)} == {*after, goal}
+    reached = await with_words(modelled, goal)
+    left = await with_words(modelled, before[goal])
+    assert reached.status == memory_pb2.MEMORY_STATUS_ACHIEVED
+    assert (reached.superseded_by, reached.importance) == (left.id, wanted.importance / 2)
+    await ask(modelled, "RollbackSource", conversation_id="c2")
+    again = await with_words(modelled, goal)
+    assert (again.status, again.importance) == (wanted.status, wanted.importance)
 
 
 @stories(

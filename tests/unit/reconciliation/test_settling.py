@@ -231,6 +231,15 @@ def test_a_pair_that_was_named_settles_at_the_same_moment_too() -> None:
     assert settle(REPLACED, rows(memories=pair, links=links)).endings == {OLD: NEW}
 
 
+def test_a_goal_is_reached_by_the_statement_that_was_said_to_reach_it() -> None:
+    links = {**rows().links, NEW: MemoryLinks(NEW, (OLD,), (), None)}
+    made = settle(REPLACED, rows(links=links, reached=[OLD]))
+    assert (made.endings, made.reached) == ({OLD: NEW}, {OLD})
+    assert settle(REPLACED, rows(reached=[OLD])).reached == set()
+    undone = rows(links=links, reached=[OLD], settled={(OLD, NEW, "achieved")})
+    assert reasons(settle(REPLACED, undone)) == ["refused_undone"]
+
+
 # Reading what a reconciliation proposes.
 
 

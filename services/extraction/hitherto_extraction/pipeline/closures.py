@@ -129,6 +129,8 @@ def close(draft: Draft, ending: Ending, why: str | None) -> None:
     With `why`, it exceeds the limit on changes and is refused.
     """
     if why is not None:
+        if ending.kind == "achievement":
+            draft.plan.reached.append(ending.known.memory_id)
         _refuse(draft, ending.item.cited, ending.known, why, _successor(draft, ending.item))
         return
     try:

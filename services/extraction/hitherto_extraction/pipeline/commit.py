@@ -221,7 +221,8 @@ class Commit:
             writing.append(record(user, held, result, cost, done_to=done_to, finished=finished))
         await together(user.connection, *writing)
         if for_job and self.reconciling is not None:
-            await self.reconciling.look(user, open_questions(plan, situation))
+            open_ones = open_questions(plan, situation)
+            await self.reconciling.look(user, open_ones, reached=plan.reached)
         return result, plan
 
     async def _planned(self, situation: Situation) -> Plan:

@@ -147,6 +147,7 @@ class Plan:
         closures: Known memories that end, and goals that are achieved.
         challenges: Pairs of a known memory in quarantine and one that it would contradict.
         may_replace: Pairs of a known memory and an older one that it probably replaces.
+        reached: Goals that were reached, beyond the limit on changes.
         quotes: The words by which a source changed a memory.
         after: The status and the words that each known or new memory then has.
         said: What items of the reply say about known memories, whether or not that changes them.
@@ -165,6 +166,7 @@ class Plan:
     mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
     challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
     may_replace: list[tuple[UUID, UUID]] = field(default_factory=list)
+    reached: list[UUID] = field(default_factory=list)
     said: list[NewStatement] = field(default_factory=list)
     stated: dict[int, UUID] = field(default_factory=dict)
     sealed: frozenset[UUID] = frozenset()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from uuid import UUID
+from collections.abc import Mapping, Sequence
 
 from psycopg.types.json import Jsonb
 
@@ -13,7 +12,9 @@ from hitherto_shared.database.user_rows import UserRows
 # each change, but never beyond ten times the delay. The queue is a local table.
 _ADD = """
 UPDATE jobs
-SET params = jsonb_set(params, '{changed}', (params -> 'changed') || %(changed)s),
+SET params = params || jsonb_build_object(
+        'changed', (params -> 'changed') || %(changed)s,
+        'reached', coalesce(params -> 'reached', '[]') || %(reached)s),
     run_after = CASE WHEN state = 'queued'
         THEN least(created_at + make_interval(secs => 10 * %(delay)s),
                    clock_timestamp() + make_interval(secs => %(delay)s))
@@ -40,12 +41,11 @@ SELECT EXISTS (
 
 
 async def add_to_waiting(
-    user: UserRows, changed: Sequence[UUID], *, delay_seconds: float, full: int
+    user: UserRows, added: Mapping[str, Sequence[str]], *, delay_seconds: float, full: int
 ) -> bool:
     """Let the user's waiting job look at these memories too; False if there is none with room."""
-    found = await user.fetch_value(
-        _ADD, changed=Jsonb([str(each) for each in changed]), delay=delay_seconds, full=full
-    )
+    ids = {name: Jsonb(each) for name, each in added.items()}
+    found = await user.fetch_value(_ADD, **ids, delay=delay_seconds, full=full)
     return found is not None
 
 

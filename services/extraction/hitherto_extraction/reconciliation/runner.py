@@ -88,7 +88,8 @@ class Reconciliation:
     """Runs `reconciliation` jobs. The database role is hitherto_write.
 
     Its counts are: `calls` of the model, memories `joined` to one that says the same, those in
-    doubt (`doubted`) and those that are `certain` again; what was replaced counts as contradicted.
+    doubt (`doubted`) and those that are `certain` again; what was replaced counts as contradicted,
+    or as an achieved goal.
     """
 
     database: Database
@@ -122,9 +123,7 @@ class Reconciliation:
                 raise
 
     async def _run(self, held: Claim) -> None:
-        given = held.params.get("changed")
-        named = [parse_uuid(each) for each in given] if isinstance(given, list) else []
-        changed = list(dict.fromkeys(each for each in named if each is not None))
+        changed = _ids(held, "changed")
         result = replace(
             Result.of(held.result), extractor=self.chat.extractor, prompt_version=VERSION
         )
@@ -235,7 +234,7 @@ class Reconciliation:
             await write_settlement(user, made, at=at, job_id=held.job_id)
             result = _result_after(run, made, proposals, calls=int(shown.is_worth_asking))
             await record(user, held, result, run.charges, done_to=done_to)
-            await self.reconciling.look(user, made.left)
+            await self.reconciling.look(user, made.left, reached=_ids(held, "reached"))
             return result
 
         return await commit(self.database, held, write, seconds=_SECONDS)
@@ -245,7 +244,7 @@ class Reconciliation:
         now = await known_memories.read_known(user, list(local.values()))
         seen = {each.memory_id: each.version for each in shown.local.values()}
         counts = run.result.counts
-        closed = run.result.memories_contradicted + counts.get("joined", 0)
+        closed = run.result.changes.closed + counts.get("joined", 0)
         return ReconciliationRows(
             local,
             # What has changed during the call is not what the model was shown.
@@ -254,7 +253,15 @@ class Reconciliation:
             await reconciliation.settled_before(user, list(local.values())),
             await room_of(user, Changes(closed=closed), daily=self.daily_changes),
             doubts=counts.get("doubted", 0),
+            reached=_ids(run.held, "reached"),
         )
+
+
+def _ids(held: Claim, name: str) -> list[UUID]:
+    """The memories that a list of the job's names, each once."""
+    given = held.params.get(name)
+    named = [parse_uuid(each) for each in given] if isinstance(given, list) else []
+    return list(dict.fromkeys(each for each in named if each is not None))
 
 
 def _given_up(run: _Attempt, shown: Shown) -> Proposals:
@@ -288,7 +295,9 @@ def _result_after(run: _Attempt, made: Settlement, proposals: Proposals, *, call
     result = result.refusing([*run.given_up, *made.refusals]).with_charges(run.charges)
     return replace(
         result,
-        memories_contradicted=result.memories_contradicted + len(made.endings),
+        memories_contradicted=result.memories_contradicted
+        + len(made.endings.keys() - made.reached),
+        goals_achieved=result.goals_achieved + len(made.reached),
         dropped_items=result.dropped_items + proposals.dropped,
         model=run.model or result.model,
     )

@@ -38,6 +38,7 @@ class ReconciliationRows:
         settled: Pairs that a reconciliation wrote about before, and what it did.
         room: The changes that are still allowed; None: any number, as no model proposed them.
         doubts: The doubts of earlier calls of the job.
+        reached: Goals that were reached, as what may replace them says.
     """
 
     local: Mapping[str, UUID]
@@ -46,6 +47,7 @@ class ReconciliationRows:
     settled: Collection[tuple[UUID, UUID, str]]
     room: ChangeAllowance | None
     doubts: int = 0
+    reached: Collection[UUID] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,13 @@ class Doubting:
 class Settlement:
     """What is to be written.
 
-    `joins` and `endings` name the memory that stays for each. `left` replaces others too, for which
-    the limit of the job leaves no room.
+    `joins` and `endings` name the memory that stays for each; what is `reached` ends as a goal
+    does. `left` replaces others too, for which the limit of the job leaves no room.
     """
 
     joins: dict[UUID, UUID] = field(default_factory=dict)
     endings: dict[UUID, UUID] = field(default_factory=dict)
+    reached: set[UUID] = field(default_factory=set)
     doubts: list[Doubting] = field(default_factory=list)
     certain: list[UUID] = field(default_factory=list)
     refusals: list[Refused] = field(default_factory=list)
@@ -92,6 +95,13 @@ class _Settling:
         for each in proposals.same:
             self._take(each, self._why_not_same, self._made.joins)
         self._within_limits()
+        self._made.reached |= {
+            old
+            for old, new in self._made.endings.items()
+            if old in self._rows.reached
+            and old in self._rows.links[new].may_replace
+            and self._rows.known[old].status == "active"
+        }
         for each in proposals.doubtful:
             self._doubt(each)
         self._within_limit_of_doubts()
@@ -144,7 +154,8 @@ class _Settling:
         named = old.memory_id in self._rows.links[new.memory_id].may_replace
         if new.said_at < old.said_at or (new.said_at == old.said_at and not named):
             return "refused_late"
-        return "refused_undone" if self._undone(old, new, "contradicted") else None
+        undone = any(self._undone(old, new, action) for action in ("contradicted", "achieved"))
+        return "refused_undone" if undone else None
 
     def _why_not_same(self, other: CurrentMemory, keep: CurrentMemory) -> str | None:
         if other.status != keep.status:

@@ -31,9 +31,12 @@ class Reconciling:
     enabled: bool
     delay_seconds: float = 0.0
 
-    async def look(self, user: UserRows, changed: Collection[UUID]) -> None:
+    async def look(
+        self, user: UserRows, changed: Collection[UUID], *, reached: Collection[UUID] = ()
+    ) -> None:
         """Queue one for memories that changed, in the caller's transaction.
 
+        Among those that these may replace, `reached` are goals that somebody said were reached.
         The caller holds the user's row, so that two writers do not queue two jobs.
         """
         if not (self.enabled and changed):
@@ -41,12 +44,8 @@ class Reconciling:
         wanted = list(changed)
         for start in range(0, len(wanted), MAX_CHANGED):
             part = wanted[start : start + MAX_CHANGED]
+            params = {"changed": list(map(str, part)), "reached": list(map(str, reached))}
             if not await collecting.add_to_waiting(
-                user, part, delay_seconds=self.delay_seconds, full=MAX_CHANGED
+                user, params, delay_seconds=self.delay_seconds, full=MAX_CHANGED
             ):
-                await self.queue.enqueue_of(
-                    user,
-                    KIND,
-                    {"changed": [str(each) for each in part]},
-                    debounce_seconds=self.delay_seconds,
-                )
+                await self.queue.enqueue_of(user, KIND, params, debounce_seconds=self.delay_seconds)

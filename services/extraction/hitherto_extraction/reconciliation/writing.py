@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.reconciliation.settling import Doubting, Settlement
@@ -33,6 +34,7 @@ from hitherto_shared.database.user_rows import UserRows
 ACTOR = "reconciliation"
 _JOINED = "another memory says the same"
 _REPLACED = "a later memory took its place"
+_REACHED = "a later memory says that it was reached"
 _DOUBTFUL = "something else has changed, and it may no longer hold"
 _CERTAIN = "it holds after all"
 _SAID_AGAIN = "it was said again since"
@@ -53,7 +55,7 @@ async def write_settlement(
     held = await editing.read(user, sorted(named))
     ended: defaultdict[UUID, list[UUID]] = defaultdict(list)
     for memory_id, by in made.endings.items():
-        await writing.end(held[memory_id], held[by])
+        await writing.end(held[memory_id], held[by], reached=memory_id in made.reached)
         ended[by].append(memory_id)
     for memory_id, by in made.joins.items():
         await writing.join(held[memory_id], by)
@@ -62,7 +64,7 @@ async def write_settlement(
     await _settle(writing, held, made, ended, encrypts=encrypts)
     await ledger.record(user, job_id, writing.events, actor=ACTOR)
     await memories.confirm_anew(user, set(made.joins.values()))
-    gone = [*made.endings, *made.joins]
+    gone = [*(made.endings.keys() - made.reached), *made.joins]
     await drop_resting_on(user, gone, actor=ACTOR, job_id=job_id)
 
 
@@ -140,14 +142,19 @@ class _SettlementWriting:
     job_id: UUID | None
     events: list[ChangeEvent] = field(default_factory=list)
 
-    async def end(self, held: EditableMemory, by: EditableMemory) -> None:
+    async def end(self, held: EditableMemory, by: EditableMemory, *, reached: bool) -> None:
         """Let a memory end when the one that replaces it begins to hold."""
         begins = max(by.memory.valid_from, held.memory.valid_from)
-        by_id = by.memory.memory_id
+        by_id, weight = by.memory.memory_id, ACHIEVED_IMPORTANCE if reached else 1.0
+        status, reason = ("achieved", _REACHED) if reached else ("contradicted", _REPLACED)
         after = held.changed(
-            status="contradicted", valid_to=begins, superseded_by=by_id, doubt=None
+            status=status,
+            importance=held.memory.importance * weight,
+            valid_to=begins,
+            superseded_by=by_id,
+            doubt=None,
         )
-        await self.change(held, after, _REPLACED, action="contradicted", related=by_id)
+        await self.change(held, after, reason, action=status, related=by_id)
 
     async def join(self, held: EditableMemory, by: UUID) -> None:
         """Let another memory stand for one that says the same."""

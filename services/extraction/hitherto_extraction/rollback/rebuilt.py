@@ -127,8 +127,8 @@ class RebuiltMemory:
             return
         old = before.fields
         unsaid, undone = not held["content"], self._is_lost(after)
-        # What has not ended is as uncertain as it was.
-        stays = (*ENDING, "doubt") if undone else () if ends else ENDING
+        # What has not ended is as uncertain and as important as it was.
+        stays = (*ENDING, "doubt", "importance") if undone else () if ends else ENDING
         if old["status"] != new["status"] and not stays:
             self._lapse(new["status"])
         for name in FIELDS:
