@@ -88,18 +88,21 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
 
 
 class _CommandParser(argparse.ArgumentParser):
-    _takes_turns = False
-    """Whether options and arguments are parsed in turn, as `parse_known_intermixed_args` does."""
+    _in_turn = False
+    """Whether `parse_known_intermixed_args` is parsing the options, and then the arguments."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse options wherever they stand.
 
         Between two arguments of which the first may be missing, argparse would miss the second.
         """
-        if self._takes_turns or self.get_default("run") is None:
+        if self._in_turn or self.get_default("run") is None:
             return super().parse_known_args(args, namespace)
-        self._takes_turns = True
-        return self.parse_known_intermixed_args(args, namespace)
+        self._in_turn = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._in_turn = False
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Write help or version; argparse would pass over an output that takes nothing."""
