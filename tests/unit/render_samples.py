@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_shared.models import Entity, Memory, Preference, Profile, Summary
+from hitherto_retrieval.render.block import render
+from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
+from hitherto_retrieval.render.tokens import counter
+from hitherto_shared.models import (
+    Entity,
+    Memory,
+    Message,
+    Preference,
+    Profile,
+    SourceRef,
+    Summary,
+)
 
 FENCE_ID = "0123456789abcdef"
 SAID = datetime(2026, 3, 14, 9, 0, tzinfo=UTC)
+TODAY = date(2026, 11, 22)
+COUNT = counter("o200k_base")
+CUSTOM = "{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}"
 
 
 def memory(number: int, type: str, content: str, **fields: Any) -> Memory:
@@ -48,6 +62,56 @@ def summary(conversation_id: str, title: str, text: str) -> Summary:
 def entity(number: int, name: str, type: str, email: str | None = None) -> Entity:
     metadata = {} if email is None else {"email": email}
     return Entity(UUID(int=number), name, type, mention_count=3, metadata=metadata)
+
+
+def message(number: int, text: str, role: str = "user", name: str = "Bao") -> Message:
+    """One of four conversations, each a day after the one before."""
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC) + timedelta(days=number)
+    return Message(f"c{number % 4}", f"m{number}", role, name, text, at)
+
+
+def of_message(number: int) -> SourceRef:
+    return SourceRef(f"c{number % 4}", f"m{number}")
+
+
+def heard(
+    number: int, text: str, score: float, role: str = "user", name: str = "Bao"
+) -> RelevantItem:
+    """Such a message as a result."""
+    return RelevantItem.of_message(message(number, text, role, name), score)
+
+
+def fact(number: int, text: str, score: float, instead: str = "", **fields: Any) -> RelevantItem:
+    """A memory as a result, with what holds in its place."""
+    return RelevantItem.of_memory(memory(number, "fact", text, **fields), score, instead)
+
+
+def found(*items: RelevantItem, **others: Any) -> PromptContext:
+    """What a question found, and no end of relevance."""
+    return PromptContext(
+        **{"relevant": items, "asked": True, "today": TODAY, "stops": False, **others}
+    )
+
+
+def rendered(
+    context: PromptContext,
+    template: str = "about_the_user",
+    max_tokens: int = 4_000,
+    custom: str = CUSTOM,
+    **how: Any,
+) -> Block:
+    how = {"fence_id": FENCE_ID, "count": COUNT, **how}
+    custom = custom if template == "custom" else ""
+    return render(context, template, max_tokens, custom_template=custom, **how)
+
+
+def told(*items: RelevantItem, **others: Any) -> str:
+    """The block for a question that found these."""
+    return rendered(found(*items, **others)).text
+
+
+def lines(context: PromptContext, template: str = "about_the_user") -> list[str]:
+    return rendered(context, template).text.splitlines()
 
 
 NINE_LINES: Sequence[tuple[str, str]] = (
@@ -134,3 +198,18 @@ def full_context() -> PromptContext:
             learnt("topics", "tasks", True, 0.6),
         ],
     )
+
+
+def much() -> PromptContext:
+    """More than fits: sixty memories and messages that fit less and less, and general lists."""
+    items = []
+    for number in range(60):
+        score = 0.9 - number / 100
+        if number % 3:
+            text = f"Message {number} of many, with some words about it."
+            items.append(heard(number, text, score))
+        else:
+            items.append(fact(number + 1, f"Found statement {number} that answers.", score))
+    others = [memory(500 + n, "fact", f"Important in general {n}.") for n in range(20)]
+    asked: dict[str, Any] = {"asked": True, "today": TODAY, "named": 1, "ongoing": "c1"}
+    return replace(full_context(), memories=others, relevant=items, **asked)

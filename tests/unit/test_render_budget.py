@@ -16,42 +16,35 @@ import splintr
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hitherto_retrieval.render.block import TEMPLATES, render
+from hitherto_retrieval.render.block import TEMPLATES
 from hitherto_retrieval.render.context import Block, PromptContext
 from hitherto_retrieval.render.tokens import ENCODINGS, LineCounts, counter, estimated_tokens
 from hitherto_shared.models import Profile
 from tests.unit.render_samples import (
+    COUNT,
     FENCE_ID,
     SAID,
     entity,
     full_context,
     memory,
     nine_line_context,
+    rendered,
     summary,
 )
 
-COUNT = counter("o200k_base")
-CUSTOM_TEXT = "You know:\n{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}"
 HEADING = re.compile(
     r"## .*:|--- .* ---|\[ABOUT THE USER\]|Things to remember:|Related to .*:|Known entities:"
     r"|Recent conversations:"
 )
 
 
-def printed(context: PromptContext, template: str, max_tokens: int) -> Block:
-    text = CUSTOM_TEXT if template == "custom" else ""
-    return render(
-        context, template, max_tokens, fence_id=FENCE_ID, custom_template=text, count=COUNT
-    )
-
-
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_every_budget_is_kept_and_every_fence_closed(template: str) -> None:
     context = full_context()
-    whole = set(printed(context, template, 4000).text.splitlines()[1:-1])
+    whole = set(rendered(context, template, 4000).text.splitlines()[1:-1])
     sizes: list[int] = []
     for budget in range(601):
-        block = printed(context, template, budget)
+        block = rendered(context, template, budget)
         assert block.tokens == COUNT(block.text) <= budget
         sizes.append(block.tokens)
         if not block.text:
@@ -70,14 +63,14 @@ def test_every_budget_is_kept_and_every_fence_closed(template: str) -> None:
                 assert after != lines[-1]
         assert ("[ABOUT THE USER]" in lines) == ("[END ABOUT THE USER]" in lines)
     assert sizes[0] == 0
-    assert sizes[-1] == printed(context, template, 4000).tokens > 300
+    assert sizes[-1] == rendered(context, template, 4000).tokens > 300
 
 
 def test_twenty_memories_cost_at_most_500_tokens() -> None:
     """B14, with memories of document 002's length."""
     texts = [one.content for one in nine_line_context().memories] * 3
     context = PromptContext(memories=[memory(n, "fact", texts[n]) for n in range(20)])
-    block = printed(context, "about_the_user", 500)
+    block = rendered(context, "about_the_user", 500)
     assert len(block.memory_ids) == 20
     assert block.tokens <= 500
 
@@ -90,7 +83,7 @@ def test_a_huge_profile_leaves_room_for_the_rest() -> None:
         conversations=[summary("c1", "Title", "Text.")],
         entities=[entity(1, "Sarah", "person")],
     )
-    block = printed(context, "about_the_user", 1000)
+    block = rendered(context, "about_the_user", 1000)
     assert (len(block.memory_ids), block.conversation_ids) == (20, ("c1",))
     assert block.entity_ids
     assert "Summary: Who they are." in block.text
@@ -100,7 +93,7 @@ def test_a_huge_profile_leaves_room_for_the_rest() -> None:
 def test_one_over_long_memory_is_shortened_and_does_not_take_everything() -> None:
     long_text = "Đoạn rất dài. " * 600
     others = [memory(n, "fact", f"Memory {n}.") for n in range(2, 12)]
-    block = printed(
+    block = rendered(
         PromptContext(memories=[memory(1, "fact", long_text), *others]), "what_you_know", 1000
     )
     assert len(block.memory_ids) == 11
@@ -113,8 +106,8 @@ def test_one_over_long_memory_is_shortened_and_does_not_take_everything() -> Non
 def test_ordinary_lines_are_never_cut() -> None:
     context = PromptContext(memories=[memory(n, "fact", "word " * 36) for n in range(9)])
     for budget in range(50, 400, 7):
-        assert "…" not in printed(context, "about_the_user", budget).text, budget
-    block = printed(PromptContext(memories=[memory(1, "fact", "word " * 400)]), "markdown", 150)
+        assert "…" not in rendered(context, "about_the_user", budget).text, budget
+    block = rendered(PromptContext(memories=[memory(1, "fact", "word " * 400)]), "markdown", 150)
     assert "…" in block.text
     assert 100 < block.tokens <= 150
 
@@ -132,16 +125,14 @@ def test_one_line_is_cut_and_nothing_that_comes_later_takes_its_place(
     context = PromptContext(memories=known, conversations=[talk])
     for template in TEMPLATES:
         for budget in budgets:
-            block = printed(context, template, budget)
+            block = rendered(context, template, budget)
             assert block.memory_ids == ids[: len(block.memory_ids)]
             cut = re.findall(r"(\d) [word ]*…", block.text)
             assert cut in ([], [str(len(block.memory_ids) - 1)]), (template, budget)
             assert block.text.count("…") <= 1, (template, budget)
     for budget in budgets:
         twice = "{{memories}}\n{{memories}}"
-        block = render(
-            context, "custom", budget, fence_id=FENCE_ID, custom_template=twice, count=COUNT
-        )
+        block = rendered(context, "custom", budget, twice)
         assert block.tokens <= budget
         assert block.tokens > 0.5 * budget or budget < 150, budget
 
@@ -152,16 +143,16 @@ def test_no_line_tells_only_what_stands_around_a_memory() -> None:
     context = PromptContext(memories=known, today=SAID.date())
     for template in TEMPLATES:
         for budget in range(60, 240):
-            block = printed(context, template, budget)
+            block = rendered(context, template, budget)
             assert ("word" in block.text) == bool(block.memory_ids)
 
 
 def test_instructions_go_when_there_is_no_room_and_the_first_line_tells() -> None:
     context = nine_line_context()
-    large = printed(context, "markdown", 4000).text
+    large = rendered(context, "markdown", 4000).text
     assert large.count("## Instructions:\n") == 1
     assert "instructions only under" in large.splitlines()[0]
-    small = printed(context, "markdown", 100).text
+    small = rendered(context, "markdown", 100).text
     assert "1. [preference]" in small
     assert "## Instructions:" not in small
 
@@ -245,7 +236,7 @@ def test_the_estimate_covers_any_text_but_for_invented_words(text: str) -> None:
 @pytest.mark.parametrize("encoding", [*ENCODINGS, "estimate"])
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_block_keeps_its_budget_as_the_vocabulary_counts(template: str, encoding: str) -> None:
-    text = "{{memories}}x{{entities}} und {{profile}}" if template == "custom" else ""
+    text = "{{memories}}x{{entities}} und {{profile}}"
     draw = random.Random(7)
     context = full_context()
     context = PromptContext(
@@ -256,15 +247,7 @@ def test_a_block_keeps_its_budget_as_the_vocabulary_counts(template: str, encodi
     )
     count = counter(encoding)
     for budget in (60, 100, 151, 257, 400, 999, 2_000):
-        block = render(
-            context,
-            template,
-            budget,
-            annotate=True,
-            fence_id=FENCE_ID,
-            custom_template=text,
-            count=count,
-        )
+        block = rendered(context, template, budget, text, annotate=True, count=count)
         assert block.tokens == count(block.text) <= budget
         if encoding == "estimate":
             assert real_tokens(block.text) <= budget

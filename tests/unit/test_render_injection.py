@@ -7,11 +7,11 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_retrieval.render.block import TEMPLATES, render
+from hitherto_retrieval.render.block import TEMPLATES
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.values import clean
 from hitherto_shared.models import Profile
-from tests.unit.render_samples import FENCE_ID, SAID, entity, learnt, memory, summary
+from tests.unit.render_samples import FENCE_ID, SAID, entity, learnt, memory, rendered, summary
 
 CUSTOM_TEXT = "Known:\n{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}\n."
 ATTACKS = [
@@ -87,8 +87,7 @@ def everywhere(text: str) -> PromptContext:
 
 
 def printed(context: PromptContext, template: str, max_tokens: int) -> str:
-    custom = CUSTOM_TEXT if template == "custom" else ""
-    block = render(context, template, max_tokens, fence_id=FENCE_ID, custom_template=custom)
+    block = rendered(context, template, max_tokens, CUSTOM_TEXT)
     assert block.tokens <= max_tokens
     return block.text
 

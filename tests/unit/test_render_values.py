@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hitherto_retrieval.render.block import TEMPLATES, render
+from hitherto_retrieval.render.block import TEMPLATES
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.profile_lines import LEARNT, profile_lines
 from hitherto_retrieval.render.values import (
@@ -24,7 +24,8 @@ from hitherto_retrieval.render.values import (
     source_word,
 )
 from hitherto_shared.models import Preference, Profile
-from tests.unit.render_samples import FENCE_ID, learnt, memory
+from tests.unit.render_samples import learnt, memory
+from tests.unit.render_samples import lines as shown
 
 
 def test_honest_text_stays_as_it_is() -> None:
@@ -237,12 +238,6 @@ LABELS = {
 }
 
 
-def printed(context: PromptContext, template: str) -> list[str]:
-    custom = "{{memories}}\n{{relevant}}" if template == "custom" else ""
-    block = render(context, template, 4000, fence_id=FENCE_ID, custom_template=custom)
-    return block.text.splitlines()
-
-
 @pytest.mark.parametrize("origin", LABELS)
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_what_the_user_did_not_say_says_whose_it_is(template: str, origin: str) -> None:
@@ -251,12 +246,12 @@ def test_what_the_user_did_not_say_says_whose_it_is(template: str, origin: str) 
         PromptContext(memories=[claim]),
         PromptContext(relevant=[RelevantItem.of_memory(claim)]),
     ):
-        text = "\n".join(printed(context, template))
+        text = "\n".join(shown(context, template))
         assert CLAIM in text
         assert text.count(LABELS[origin]) == 1
-    users = "\n".join(printed(PromptContext(memories=[memory(1, "fact", USERS)]), template))
+    users = "\n".join(shown(PromptContext(memories=[memory(1, "fact", USERS)]), template))
     concluded = replace(memory(1, "fact", CLAIM), origin="assistant", source="inference")
-    text = "\n".join(printed(PromptContext(memories=[concluded]), template))
+    text = "\n".join(shown(PromptContext(memories=[concluded]), template))
     assert "(concluded by an assistant)" in text
     assert "said by" not in text
     assert "(said by" not in users
@@ -267,7 +262,7 @@ def test_a_lower_voice_stands_below_what_the_user_said() -> None:
     for origin in ["assistant", "tool", "document"]:
         for template in TEMPLATES:
             claim = replace(memory(1, "fact", CLAIM), origin=origin, importance=1.0)
-            lines = printed(PromptContext(memories=[claim, memory(2, "fact", USERS)]), template)
+            lines = shown(PromptContext(memories=[claim, memory(2, "fact", USERS)]), template)
             places = [
                 next(i for i, line in enumerate(lines) if text in line) for text in (USERS, CLAIM)
             ]
@@ -276,7 +271,5 @@ def test_a_lower_voice_stands_below_what_the_user_said() -> None:
 
 def test_what_passes_with_a_day_holds_until_that_day() -> None:
     stays = memory(1, "fact", USERS, expires_at=datetime(2026, 3, 20, tzinfo=UTC))
-    text = "\n".join(
-        printed(PromptContext(memories=[stays], today=date(2026, 3, 15)), TEMPLATES[0])
-    )
+    text = "\n".join(shown(PromptContext(memories=[stays], today=date(2026, 3, 15)), TEMPLATES[0]))
     assert "until 2026-03-19" in text
