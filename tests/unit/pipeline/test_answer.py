@@ -32,33 +32,27 @@ def answered(**keys: Any) -> Answer:
     return read(json.dumps(keys))
 
 
+NO_ANSWERS = [
+    *CONTENT_FAULTS.values(), "null", "3", '"new_memories"', '{"memories": []}',
+    '{"new_memories": null}', '{"new_memories": "none", "profile": []}', "[" * 100_000,
+    '{"new_memories": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    '{"new_memories": [' + "9" * 10_000 + "]}",
+]  # fmt: skip
+
+
 def test_row_26_what_is_no_answer_is_never_taken_for_nothing() -> None:
-    for kind in CONTENT_FAULTS:
-        with pytest.raises(UnusableAnswer), refusing(kind):
-            read(CONTENT_FAULTS[kind])
-
-
-def test_row_26_other_shapes_that_say_nothing() -> None:
-    for text in [
-        "null", "3", '"new_memories"', '{"memories": []}', '{"new_memories": null}',
-        '{"new_memories": "none", "profile": []}', "[" * 100_000,
-        '{"new_memories": ' + "[" * 100_000 + "]" * 100_000 + "}",
-        '{"new_memories": [' + "9" * 10_000 + "]}",
-    ]:  # fmt: skip
+    for text in NO_ANSWERS:
         with pytest.raises(UnusableAnswer), refusing(text):
             read(text)
 
 
-def test_row_26_a_list_that_is_empty_is_an_answer() -> None:
-    assert answered(new_memories=[]) == Answer(
-        new=[], updated=[], contradicted=[], achieved=[], forgotten=[], profile=[]
-    )
-
-
-def test_every_key_is_optional_and_one_is_enough() -> None:
+def test_row_26_every_key_is_optional_and_one_is_enough_even_with_an_empty_list() -> None:
+    nothing = Answer(new=[], updated=[], contradicted=[], achieved=[], forgotten=[], profile=[])
     for key in KEYS:
-        value: Any = {"summary": "x"} if key in ("profile", "conversation_summary") else []
-        assert answered(**{key: value}).dropped == 0
+        told = key in ("profile", "conversation_summary")
+        found = answered(**{key: {"summary": "x"} if told else []})
+        assert found == nothing or told, key
+        assert found.dropped == 0, key
 
 
 UNUSABLE: list[dict[str, Any]] = [
@@ -103,12 +97,8 @@ def test_row_28_what_is_well_formed_and_refused_is_an_answer() -> None:
 
 
 def test_one_wrong_key_does_not_cost_the_others() -> None:
-    found = answered(
-        new_memories=[item()],
-        updated_memories="none",
-        profile=[1],
-        conversation_summary="it went well",
-    )
+    others = {"updated_memories": "none", "profile": [1], "conversation_summary": "it went well"}
+    found = answered(new_memories=[item()], **others)
     assert (len(found.new), found.profile, found.summary, found.dropped) == (1, [], None, 3)
 
 
@@ -135,27 +125,23 @@ def test_row_30_importance_is_clamped_or_replaced() -> None:
         assert found.dropped == dropped, importance
 
 
-def test_dates_are_read_as_the_contract_writes_them() -> None:
-    for valid_from, kept in [
+def test_row_30_dates_are_as_the_contract_writes_them_or_dropped_and_counted() -> None:
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    cases: list[tuple[Any, datetime | None]] = [
         ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
-        ("2026-03-01T12:00:00+02:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
-        ("2026-03-01T12:00:00Z", datetime(2026, 3, 1, 12, tzinfo=UTC)),
-        ("2026-03-01T12:00:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01T14:00:00+02:00", noon),
+        ("2026-03-01T12:00:00Z", noon),
+        ("2026-03-01T12:00:00", noon),
         ("1900-01-01", datetime(1900, 1, 1, tzinfo=UTC)),
-    ]:
+        # Out of this world.
+        ("10000-01-01T00:00:00Z", None), ("9999-12-31T23:59:59Z", None),
+        ("9999-12-31T23:59:59-14:00", None), ("0001-01-01T00:00:00+14:00", None),
+        ("2026-02-30", None), ("soon", None), (20260301, None), (True, None),
+    ]  # fmt: skip
+    for valid_from, kept in cases:
         found = answered(new_memories=[item(valid_from=valid_from)])
         assert [new.valid_from for new in found.new] == [kept], valid_from
-        assert found.dropped == 0, valid_from
-
-
-def test_row_30_a_date_out_of_this_world_is_dropped_and_counted() -> None:
-    for valid_from in [
-        "10000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00",
-        "0001-01-01T00:00:00+14:00", "2026-02-30", "soon", 20260301, True,
-    ]:  # fmt: skip
-        found = answered(new_memories=[item(valid_from=valid_from)])
-        assert [new.valid_from for new in found.new] == [None], valid_from
-        assert found.dropped == 1, valid_from
+        assert found.dropped == (kept is None), valid_from
 
 
 def test_row_30_ten_thousand_memories_are_cut_and_counted() -> None:
@@ -183,23 +169,20 @@ def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
     assert [(entity.name, entity.type) for entity in new.entities] == [("An na", "other")]
 
 
-def test_a_memory_without_a_type_is_a_fact() -> None:
-    for kind in (None, ""):
-        assert answered(new_memories=[item(type=kind)]).new[0].type == "fact"
-    (found,) = answered(new_memories=[{"content": "Anna likes tea"}]).new
-    assert (found.type, found.content) == ("fact", "Anna likes tea")
-
-
-def test_other_types_fall_back() -> None:
+def test_a_field_of_another_type_falls_back() -> None:
     cases: list[Any] = [
-        ("confidence", ["high"], "medium"), ("confidence", "high", "high"),
-        ("origin", "emperor", None), ("origin", {"a": 1}, None),
+        ("type", None, "fact"), ("type", "", "fact"), ("confidence", ["high"], "medium"),
+        ("confidence", "high", "high"), ("origin", "emperor", None), ("origin", {"a": 1}, None),
         ("origin", "assistant", "assistant"), ("detail", 7, ""), ("detail", "d" * 8193, ""),
         ("context", [1, 2], {}), ("tags", "a,b", ()), ("tags", {"a": 1}, ()),
+        ("same_as", "[e2]", "e2"), ("same_as", "E2", "e2"), ("same_as", "e9", None),
+        ("same_as", 7, None),
     ]  # fmt: skip
     for field, value, kept in cases:
         (new,) = answered(new_memories=[item(**{field: value})]).new
         assert getattr(new, field) == kept, (field, value)
+    (new,) = answered(new_memories=[{"content": "Anna likes tea"}]).new
+    assert (new.type, new.content) == ("fact", "Anna likes tea")
 
 
 def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
@@ -213,9 +196,7 @@ def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
     assert found.new[0].context == {"k": "v"}
     assert [(each.path, each.value) for each in found.profile] == [(("summary",), "ab")]
     assert found.summary == {"title": "t"}
-
-
-def test_row_46_text_is_composed() -> None:
+    # Row 46: and text is composed.
     (new,) = answered(new_memories=[item(content="To\u0302i thi\u0301ch tra\u0300")]).new
     assert new.content == "Tôi thích trà"
 
@@ -303,17 +284,14 @@ def test_row_28_a_memory_ends_once() -> None:
     )
 
 
-def test_row_28_a_successor_that_is_no_place_in_the_reply_drops_the_item() -> None:
-    for by in [-1, 1, 77, True, False, 0.0, "0", [0], {}]:
+def test_row_28_a_successor_is_a_place_in_the_reply_or_nothing_or_drops_the_item() -> None:
+    for by in [0, None, -1, 1, 77, True, False, 0.0, "0", [0], {}]:
         found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", "by": by}])
-        assert (found.contradicted, found.dropped) == ([], 1), by
-
-
-def test_a_successor_is_a_place_in_the_reply_or_nothing() -> None:
-    cases: list[Any] = [({}, None), ({"by": None}, None), ({"by": 0}, 0)]
-    for given, kept in cases:
-        found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", **given}])
-        assert [closed.by for closed in found.contradicted] == [kept], given
+        kept = [by] if by is None or (type(by) is int and by == 0) else []
+        assert [closed.by for closed in found.contradicted] == kept, by
+        assert found.dropped == 1 - len(kept), by
+    (closed,) = answered(new_memories=[item()], contradicted_memories=[{"id": "e1"}]).contradicted
+    assert closed.by is None
 
 
 def test_sources_that_are_absent_differ_from_sources_that_do_not_exist() -> None:
@@ -375,6 +353,9 @@ def test_a_profile_change_names_a_path() -> None:
     ]:
         (change,) = answered(profile_changes=[{"path": path, "value": value}]).profile
         assert (change.path, change.value, change.ended) == (read_as, value, False)
+    # What ended needs no value.
+    (change,) = answered(profile_changes=[{"path": "preferences.tone", "ended": True}]).profile
+    assert (change.path, change.value, change.ended) == (("preferences", "tone"), None, True)
 
 
 def test_row_31_a_change_of_another_form_is_dropped() -> None:
@@ -388,11 +369,6 @@ def test_row_31_a_change_of_another_form_is_dropped() -> None:
         assert (found.profile, found.dropped) == ([], 1), path
 
 
-def test_what_ended_needs_no_value() -> None:
-    (change,) = answered(profile_changes=[{"path": "preferences.tone", "ended": True}]).profile
-    assert (change.path, change.value, change.ended) == (("preferences", "tone"), None, True)
-
-
 def test_row_85_a_profile_of_earlier_prompts_is_read_value_by_value() -> None:
     pairs = [{"key": "units", "value": "metric"}, {"key": "clock", "value": "24 hours"}]
     found = answered(new_memories=[], profile={"preferences": pairs, "current_projects": ["boat"]})
@@ -403,12 +379,6 @@ def test_row_85_a_profile_of_earlier_prompts_is_read_value_by_value() -> None:
     }
     assert all(each.in_own_words for each in found.profile)
     assert found.dropped == 0
-
-
-def test_a_statement_may_be_the_same_as_a_memory_shown() -> None:
-    for given, kept in [("[e2]", "e2"), ("E2", "e2"), ("e9", None), (7, None)]:
-        (new,) = answered(new_memories=[item(same_as=given)]).new
-        assert new.same_as == kept, given
 
 
 def test_a_year_a_month_or_a_day_is_one_of_the_persons_zone() -> None:
