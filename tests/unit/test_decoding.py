@@ -171,12 +171,8 @@ def test_the_largest_request_nested_to_the_limit_is_searched_in_little_memory() 
         nested = b"\x0a" + varint(len(nested)) + nested
         nested = b"\x32" + varint(len(nested)) + nested
     entry = b"\x0a\x01k" + b"\x12" + varint(len(nested)) + nested
-    metadata = b"\x0a" + varint(len(entry)) + entry
-    number = conversation_pb2.Message.DESCRIPTOR.fields_by_name["metadata"].number
-    message = varint(number << 3 | 2) + varint(len(metadata)) + metadata
-    number = conversation_pb2.Transcript.DESCRIPTOR.fields_by_name["messages"].number
-    transcript = varint(number << 3 | 2) + varint(len(message)) + message
-    data = b"\x0a" + varint(len(transcript)) + transcript
+    metadata = delimited(METADATA, b"\x0a" + varint(len(entry)) + entry)
+    data = delimited(TRANSCRIPTS, delimited(MESSAGES, metadata))
     tracemalloc.start()
     try:
         found = undecodable_field(SUBMIT.DESCRIPTOR, data)

@@ -35,6 +35,7 @@ from hitherto_shared.telemetry import (
     quiet_loop,
     without_message,
 )
+from tests.clock import Clock
 
 SAY = """
 import logging, sys
@@ -210,15 +211,6 @@ def test_a_drivers_error_is_described_without_rows_and_values(postgres: Embedded
 
 
 LOGGER = logging.getLogger("test.repeated")
-
-
-class Clock:
-    """Seconds that pass when told."""
-
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(autouse=True)

@@ -9,17 +9,9 @@ import pytest
 from hitherto_shared.errors import Exhausted
 from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.rpc.rates import BURST_SECONDS, MAX_KEYS, Buckets, Limits, Meter
+from tests.clock import Clock
 
 ANA = ("a", "ana")
-
-
-class Clock:
-    """Seconds that pass when told."""
-
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_burst_passes_and_then_the_rate() -> None:

@@ -17,6 +17,7 @@ from hitherto_shared.auth.key_address import KeyAddress
 from hitherto_shared.auth.key_ring import STALE_SECONDS, KeyRing
 from hitherto_shared.auth.key_set import MAX_BYTES, KeysUnreachable, UnusableKeySet, read_key_set
 from hitherto_shared.auth.key_source import KeyFile, key_source
+from tests.clock import Clock
 from tests.refusing import refusing
 from tests.token_issuer import KeyPair, key_set
 from tests.waiting import eventually
@@ -43,13 +44,6 @@ class Shelf:
         if self.away:
             raise KeysUnreachable("away")
         return self.body
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @asynccontextmanager

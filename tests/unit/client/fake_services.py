@@ -132,14 +132,6 @@ class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
             )
         return extraction_service_pb2.SubmitTranscriptsResponse(jobs=jobs, consistency_token="t-1")
 
-    def AppendMessages(self, request: Any, context: Any) -> Any:
-        self._recorder.take("AppendMessages", request, context)
-        return extraction_service_pb2.AppendMessagesResponse(pending_messages=len(request.messages))
-
-    def EndConversation(self, request: Any, context: Any) -> Any:
-        self._recorder.take("EndConversation", request, context)
-        return extraction_service_pb2.EndConversationResponse(job=self.add_job())
-
     def GetJob(self, request: Any, context: Any) -> Any:
         self._recorder.take("GetJob", request, context)
         return extraction_service_pb2.GetJobResponse(job=self._find(request.job_id, context))

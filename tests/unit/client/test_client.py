@@ -18,7 +18,6 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from hitherto_client import Hitherto, HithertoCallError, RetryPolicy, Violation
-from hitherto_client.calls import changes_nothing
 from hitherto_client.command import main
 from hitherto_client.inputs import TranscriptInput
 from tests.certificates import Authority
@@ -66,15 +65,6 @@ class TestMetadata:
         assert write.seconds is not None
         assert 10 < round(write.seconds) <= 30
 
-    def test_the_environment_names_the_key(
-        self, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("HITHERTO_API_KEY", " mk_fromtheshell_x\n")
-        with Hitherto() as client:
-            client.get_context("sarah")
-        sent = fakes.calls("GetContext")[0].metadata["authorization"]
-        assert sent == "Bearer mk_fromtheshell_x"
-
     def test_a_request_id_of_ones_own_is_kept(self, client: Hitherto, fakes: Fakes) -> None:
         client.connection.retrieval.GetContext(
             retrieval_service_pb2.GetContextRequest(user_id="sarah"),
@@ -106,20 +96,9 @@ class TestIdempotencyKeys:
         client.add("sarah", TALK["messages"], conversation="chat-1", idempotency_key="import-7")
         assert fakes.calls("AppendMessages")[0].request.idempotency_key == "import-7"
 
-    def test_the_contract_tells_reads_from_writes(self) -> None:
-        assert changes_nothing("/hitherto.v1.RetrievalService/GetContext")
-        assert changes_nothing("/hitherto.v1.ExtractionService/GetJob")
-        assert not changes_nothing("/hitherto.v1.ExtractionService/SubmitTranscripts")
-        assert not changes_nothing("/unknown.Service/Call")
-
 
 class TestRetries:
-    def test_reads_are_repeated(self, client: Hitherto, fakes: Fakes) -> None:
-        """By which codes, and how long after: clients/rules.json."""
-        fakes.answer("GetContext", {"promptBlock": "known"})
-        fakes.fail("GetContext", UNAVAILABLE, Failure(grpc.StatusCode.ABORTED))
-        assert client.get_context("sarah").prompt_block == "known"
-        assert len(fakes.calls("GetContext")) == 3
+    """test_methods.py asks for everything twice; by which codes, how soon: clients/rules.json."""
 
     def test_the_number_of_attempts_is_bounded(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail("GetContext", *[UNAVAILABLE] * 10)
@@ -324,8 +303,11 @@ def test_what_cannot_be_a_token_is_refused_at_once() -> None:
         assert token not in str(caught.value)
 
 
-def test_the_environment_names_the_token(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HITHERTO_TOKEN", "a.b.c")
+@pytest.mark.parametrize("name", ["HITHERTO_API_KEY", "HITHERTO_TOKEN"])
+def test_the_environment_names_the_key_or_the_token(
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, " a.b.c\n")
     with Hitherto() as client:
         client.get_context("sarah")
     assert main(["context", "sarah", "--json"]) == 0

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import date
 from pathlib import Path
 
@@ -81,24 +81,13 @@ def test_without_its_packages_it_names_the_extra(
 @pytest.mark.faults
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_it_serves_until_it_is_interrupted() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from hitherto_client.command import main; raise SystemExit(main())",
-        "console",
-        "--listen",
-        "127.0.0.1:0",
-        "--proxy",
-        "127.0.0.64/26",
-    ]
+    program = "from hitherto_client.command import main; raise SystemExit(main())"
+    options = "console --listen 127.0.0.1:0 --proxy 127.0.0.64/26"
+    command = [sys.executable, "-c", program, *options.split()]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        url = ""
-        for line in process.stderr:
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            if found:
-                url = found[0]
-                break
+        lines = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in process.stderr)
+        url = next(found[0] for found in lines if found)
         try:
             assert httpx2.get(f"{url}/health", timeout=180, trust_env=False).text == "ok\n"
             page = httpx2.get(f"{url}/memories?user=ana", timeout=180, trust_env=False)
@@ -226,27 +215,28 @@ def fields(text: str) -> Fields:
     return Fields({"x": [text]})
 
 
-def test_what_is_no_whole_number() -> None:
-    for text in ["-1", "201", "1.5", "²", "٣", "1e3", "9" * 5_000, "one"]:
-        with pytest.raises(FieldRefused, match="from 0 to 200"), refusing(text):
-            fields(text).whole("x", least=0, most=200)
+FIELDS: dict[str, tuple[Callable[[Fields], object], list[str]]] = {
+    "from 0 to 200": (
+        lambda read: read.whole("x", least=0, most=200),
+        ["-1", "201", "1.5", "²", "٣", "1e3", "9" * 5_000, "one"],
+    ),
+    "from 0 to 1": (
+        lambda read: read.share("x"),
+        ["nan", "inf", "-0.1", "1.1", "1e400", "one"],
+    ),
+    "2026-08-21": (
+        lambda read: read.day("x"),
+        ["2026-13-45", "yesterday", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"],
+    ),
+}
 
 
-def test_what_is_no_share() -> None:
-    for text in ["nan", "inf", "-0.1", "1.1", "1e400", "one"]:
-        with pytest.raises(FieldRefused, match="from 0 to 1"), refusing(text):
-            fields(text).share("x")
-
-
-def test_what_is_no_day() -> None:
-    for text in [
-        "2026-13-45",
-        "yesterday",
-        "9999-12-31T23:59:59-14:00",
-        "0001-01-01T00:00:00+14:00",
-    ]:
-        with pytest.raises(FieldRefused, match="2026-08-21"), refusing(text):
-            fields(text).day("x")
+@pytest.mark.parametrize("told", FIELDS)
+def test_what_is_no_whole_number_no_share_and_no_day(told: str) -> None:
+    read, texts = FIELDS[told]
+    for text in texts:
+        with pytest.raises(FieldRefused, match=told), refusing(text):
+            read(fields(text))
 
 
 def test_words_are_those_that_there_are() -> None:

@@ -15,6 +15,7 @@ from hitherto_client.console.rights import Rights
 from hitherto_client.console.sessions import ConsoleSessions
 from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.listen_address import ListenRefused, check_openness, listen_address
+from tests.clock import Clock
 from tests.refusing import refusing
 
 RIGHTS = Rights("ana", False, True, False, False, False, True, True)
@@ -52,27 +53,17 @@ def test_all_addresses_need_a_name() -> None:
     assert address.hosts(("memory.example",)) == ("memory.example",)
 
 
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 async def test_sessions_end_when_nobody_uses_them(tmp_path: Path) -> None:
     clock = Clock()
     sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
     session = await sessions.begin("", AsyncHitherto(), RIGHTS)
-    clock.seconds += limits.IDLE_SECONDS - 1
+    clock.now += limits.IDLE_SECONDS - 1
     assert await sessions.find(session.id)
-    clock.seconds += limits.IDLE_SECONDS - 1
+    clock.now += limits.IDLE_SECONDS - 1
     assert await sessions.find(session.id)
-    clock.seconds += limits.IDLE_SECONDS + 1
+    clock.now += limits.IDLE_SECONDS + 1
     assert await sessions.find(session.id) is None
-    clock.seconds -= limits.IDLE_SECONDS
+    clock.now -= limits.IDLE_SECONDS
     assert await sessions.find(session.id) is None
 
 
@@ -82,10 +73,10 @@ async def test_sessions_end_after_half_a_day_in_any_case(tmp_path: Path) -> None
     session = await sessions.begin("", AsyncHitherto(), RIGHTS)
     for _ in range(int(limits.LONGEST_SECONDS // 1_000)):
         assert await sessions.find(session.id)
-        clock.seconds += 1_000
+        clock.now += 1_000
     # Not by idleness: it was used a moment ago.
     assert await sessions.find(session.id)
-    clock.seconds += limits.LONGEST_SECONDS % 1_000 + 1
+    clock.now += limits.LONGEST_SECONDS % 1_000 + 1
     assert await sessions.find(session.id) is None
 
 
@@ -106,7 +97,7 @@ async def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
     begun = []
     for _ in range(3):
-        clock.seconds += 1
+        clock.now += 1
         begun.append(await sessions.begin("", AsyncHitherto(), RIGHTS))
     found = [await sessions.find(session.id) for session in begun]
     assert [one and one.id for one in found] == [None, *(one.id for one in begun[1:])]
@@ -121,12 +112,12 @@ async def test_many_sessions_of_one_credential_end_nobody_else_s(
     sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
 
     async def begin(credential: str) -> str:
-        clock.seconds += 1
+        clock.now += 1
         return (await sessions.begin(credential, AsyncHitherto(), RIGHTS)).id
 
     async def in_force(session_id: str) -> bool:
         # One after another: the session that ends is the one that was used the longest ago.
-        clock.seconds += 1
+        clock.now += 1
         return await sessions.find(session_id) is not None
 
     bob, cleo = await begin("mk_bob"), await begin("mk_cleo")

@@ -341,8 +341,3 @@ def test_row_67_trust_decides_what_may_change() -> None:
             plan = planned(known(type="goal", origin=origin), **{how: [item]})
             assert bool(plan.rewrites or plan.closures) == allowed, (how, sources, origin)
             assert len(plan.refusals) == (not allowed), (how, sources, origin)
-
-
-def test_row_38_a_request_to_forget_from_before_it_was_said_again_is_late() -> None:
-    plan = planned(known(), forgotten=[forgotten()], said_at=EARLIER)
-    assert (plan.rewrites, reasons(plan)) == ([], ["refused_late"])

@@ -46,20 +46,13 @@ def test_b12_the_newer_statement_closes_the_older_one() -> None:
     assert closure.after.valid_to == made.valid_from == LATER
 
 
-def test_b12_a_statement_may_cease_to_hold_without_a_successor() -> None:
-    (closure,) = planned(known(), contradicted=[closed(by=None)]).closures
-    assert (closure.superseded_by, closure.after.valid_to) == (None, LATER)
-
-
-def test_b12_the_older_one_ends_when_the_newer_one_begins() -> None:
-    began = NOON + timedelta(hours=1)
-    plan = planned(known(), new=[new(valid_from=began)], contradicted=[closed()])
-    assert plan.closures[0].after.valid_to == began
-
-
-def test_validity_never_ends_before_it_began() -> None:
-    plan = planned(known(), new=[new(valid_from=EARLIER)], contradicted=[closed()])
-    assert plan.closures[0].after.valid_to == NOON
+def test_b12_what_is_contradicted_ends_when_the_newer_begins_and_never_before_it_began() -> None:
+    soon = NOON + timedelta(hours=1)
+    for by, begins, ends in [(0, soon, soon), (0, EARLIER, NOON), (None, None, LATER)]:
+        made = [] if by is None else [new(valid_from=begins)]
+        (closure,) = planned(known(), new=made, contradicted=[closed(by=by)]).closures
+        assert closure.after.valid_to == ends, (by, begins)
+        assert (closure.superseded_by is None) == (by is None), (by, begins)
 
 
 def test_b12_what_is_known_already_can_be_the_successor() -> None:

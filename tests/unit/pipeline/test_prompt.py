@@ -24,6 +24,7 @@ from hitherto_shared.models import MEMORY_TYPES
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BREAKS = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+UNKNOWN_ZONES = ["Not/AZone", "", "../../etc/passwd", "\x00"]
 FOLDER = resources.files("hitherto_extraction.prompts")
 PROMPTS = sorted(
     f.name.removesuffix(".md")
@@ -72,21 +73,17 @@ def test_sections_stand_in_the_contracts_order() -> None:
     )
 
 
-def test_an_unknown_zone_counts_as_utc() -> None:
-    for name in ["Not/AZone", "", "../../etc/passwd", "\x00"]:
-        assert "2026-03-01T12:00:00+00:00" in built(time_zone=name).user
-
-
-def test_a_time_at_the_end_of_the_calendar_is_told_all_the_same() -> None:
-    latest = PromptMessage("m1", "user", "", "hi", datetime(9999, 12, 31, 23, tzinfo=UTC))
-    assert "9999-12-31T23:00:00" in built(messages=[latest], time_zone="Asia/Tokyo").user
-
-
-def test_a_time_of_local_mean_time_is_told_in_utc() -> None:
-    """Its offset has seconds, +07:06:30, which RFC 3339 does not know."""
-    old = PromptMessage("m1", "user", "", "hi", datetime(1900, 1, 1, tzinfo=UTC))
-    asked = built(messages=[old], time_zone="Asia/Ho_Chi_Minh").user
-    assert "[m1] user Mon 1900-01-01T00:00:00+00:00: hi" in asked
+def test_a_time_is_told_in_the_persons_zone_or_in_utc() -> None:
+    first, last = datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)
+    for at, zone, told in [
+        *((NOON, unknown, "Sun 2026-03-01T12:00:00+00:00") for unknown in UNKNOWN_ZONES),
+        # The end of the calendar.
+        (last, "Asia/Tokyo", "9999-12-31T23:00:00"),
+        # The offset of local mean time has seconds, +07:06:30, which RFC 3339 does not know.
+        (first, "Asia/Ho_Chi_Minh", "Mon 1900-01-01T00:00:00+00:00"),
+    ]:
+        asked = built(messages=[PromptMessage("m1", "user", "", "hi", at)], time_zone=zone).user
+        assert re.search(rf"\[m1\] user (\w+ )?{re.escape(told)}.*: hi", asked), (at, zone)
 
 
 def test_row_66_planted_lines_cannot_begin_a_line() -> None:

@@ -86,26 +86,24 @@ def test_row_67_a_known_lower_memory_that_turns_against_a_higher_is_quarantined(
 
 
 def test_h5_what_reads_as_an_instruction_is_quarantined() -> None:
-    for source in ["m1", "m2"]:
-        plan = planned(new=[new(content=OVERRIDE, source_ids=(source,))])
+    """The user may say how to be answered."""
+    wish = "Ana wants the assistant to always answer briefly"
+    for said, status in [
+        (new(content=OVERRIDE, source_ids=("m1",)), "quarantined"),
+        (new(content=OVERRIDE, source_ids=("m2",)), "quarantined"),
+        (new(detail=ORDER, source_ids=("m2",)), "quarantined"),
+        (new(content=wish), "active"),
+    ]:
+        plan = planned(new=[said])
         (made,) = plan.creations
-        assert (made.status, made.challenges) == ("quarantined", ()), source
-        assert plan.mentions == [], source
-        assert plan.sources, source
+        assert (made.status, made.challenges) == (status, ()), said
+        assert (bool(plan.mentions), bool(plan.sources)) == (status == "active", True), said
 
 
-def test_h5_an_order_hidden_in_the_detail_is_found() -> None:
-    plan = planned(new=[new(detail=ORDER, source_ids=("m2",))])
-    assert plan.creations[0].status == "quarantined"
-    # And takes nothing over in equal words.
+def test_h5_an_order_hidden_in_the_detail_takes_nothing_over_in_equal_words() -> None:
     hidden = new(1, detail=OVERRIDE)
     (made,) = planned(new=[new(0, source_ids=("m2",)), hidden], vectors=[[1, 0], [1, 0]]).creations
     assert (made.status, made.item.detail) == ("active", "")
-
-
-def test_h5_the_user_may_say_how_to_be_answered() -> None:
-    wish = "Ana wants the assistant to always answer briefly"
-    assert planned(new=[new(content=wish)]).creations[0].status == "active"
 
 
 def test_h5_an_instruction_closes_nothing_whoever_said_it() -> None:
