@@ -30,20 +30,11 @@ CUSTOM = "{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities
 
 def memory(number: int, type: str, content: str, **fields: Any) -> Memory:
     values: dict[str, Any] = {
-        "memory_id": UUID(int=number),
-        "user_id": "u1",
-        "type": type,
-        "content": content,
-        "importance": 0.8,
-        "confidence": "high",
-        "source": "conversation",
-        "origin": "user",
-        "status": "active",
-        "valid_from": SAID,
-        "created_at": SAID,
-        "updated_at": SAID,
-    }
-    return Memory(**(values | fields))
+        "memory_id": UUID(int=number), "user_id": "u1", "type": type, "content": content,
+        "importance": 0.8, "confidence": "high", "source": "conversation", "origin": "user",
+        "status": "active", "valid_from": SAID, "created_at": SAID, "updated_at": SAID, **fields,
+    }  # fmt: skip
+    return Memory(**values)
 
 
 def summary(conversation_id: str, title: str, text: str) -> Summary:

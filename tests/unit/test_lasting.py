@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hitherto_shared.database import lasting
 from hitherto_shared.database.lasting import mount_of, vanishes
 from hitherto_shared.startup import StartupFailed, locate_database
 
+Pretend = Callable[..., None]
 LAYER = "22 1 0:41 / / rw,relatime - overlay overlay rw,lowerdir=/a"
 DISK = "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw"
 VOLUME = "30 22 8:1 /vol /data rw,relatime shared:1 - ext4 /dev/sda1 rw"
@@ -18,7 +20,7 @@ MEMORY = "32 22 0:50 / /data rw - tmpfs tmpfs rw"
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pretend:
     """Pretends to be a container or not, with these mounts."""
 
     def pretend(*mounts: str, container: bool) -> None:
@@ -52,16 +54,16 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no
         ((LAYER, VOLUME, MEMORY), False, True, True),
     ],
 )
-def test_what_is_refused(  # type: ignore[no-untyped-def]
-    machine, mounts: tuple[str, ...], container: bool, required: bool | None, refused: bool
+def test_what_is_refused(
+    machine: Pretend, mounts: tuple[str, ...], container: bool, required: bool | None, refused: bool
 ) -> None:
     machine(*mounts, container=container)
     assert vanishes(Path("/data/hitherto/new"), required=required) is refused
 
 
 @pytest.mark.parametrize("name", ["KUBERNETES_SERVICE_HOST", "container"])
-def test_pods_and_other_containers_are_known(  # type: ignore[no-untyped-def]
-    machine, monkeypatch: pytest.MonkeyPatch, name: str
+def test_pods_and_other_containers_are_known(
+    machine: Pretend, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     machine(LAYER, container=False)
     assert not vanishes(Path("/data"), required=None)
@@ -69,9 +71,7 @@ def test_pods_and_other_containers_are_known(  # type: ignore[no-untyped-def]
     assert vanishes(Path("/data"), required=None)
 
 
-def test_a_service_says_what_to_set(  # type: ignore[no-untyped-def]
-    machine, tmp_path: Path
-) -> None:
+def test_a_service_says_what_to_set(machine: Pretend, tmp_path: Path) -> None:
     machine(LAYER, container=True)
     with pytest.raises(StartupFailed) as refused:
         locate_database(SharedSettings(data_dir=tmp_path / "data"))
@@ -80,8 +80,8 @@ def test_a_service_says_what_to_set(  # type: ignore[no-untyped-def]
     assert not (tmp_path / "data").exists()
 
 
-def test_names_with_blanks_are_read_and_nothing_is_told_without_a_list(  # type: ignore[no-untyped-def]
-    machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_names_with_blanks_are_read_and_nothing_is_told_without_a_list(
+    machine: Pretend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine(LAYER, r"31 22 8:2 / /data\040of\040ana rw - xfs /dev/sdb rw", container=True)
     mount = mount_of(Path("/data of ana/x"))

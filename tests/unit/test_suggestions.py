@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
 
 from hitherto_retrieval.suggestions import recent_topics, suggest
 from hitherto_shared.models import Summary
-
-NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+from tests.unit.render_samples import summary as said
 
 
 def summary(
     outcome: str, *suggestions: str, topics: tuple[str, ...] = (), technical: tuple[str, ...] = ()
 ) -> Summary:
-    return Summary(
-        conversation_id="c",
-        user_id="ana",
-        title="t",
-        summary="",
+    return replace(
+        said("c", "t", ""),
         outcome=outcome,
-        message_count=2,
-        created_at=NOON,
-        updated_at=NOON,
         key_topics=topics,
         technical_topics=technical,
         followup_suggestions=suggestions,

@@ -21,42 +21,33 @@ from hitherto_client.command import main
 from tests.unit.client.command_samples import ID, NOWHERE, lines_file
 from tests.unit.client.fake_services import Failure, Fakes, RunCommand
 
+Code = grpc.StatusCode
+
+
+AMISS = ("memory_id", "must be an id")
+WITH_VIOLATION = Failure(Code.INVALID_ARGUMENT, "INVALID_FIELD", violations=(AMISS,))
+NO_TALK = Failure(Code.NOT_FOUND, "CONVERSATION_NOT_FOUND", "no such conversation")
+NOT_READY = Failure(Code.FAILED_PRECONDITION, "REEMBEDDING_NOT_READY", "wait for it")
+AWAY = Failure(Code.UNAVAILABLE, "X", "no database", retry_after=60)
+
 
 @pytest.mark.parametrize(
     ("typed", "failure", "code", "told"),
     [
-        ("profile ana summary=x", Failure(grpc.StatusCode.ABORTED, "X", "read again"), 1, "read"),
-        ("profile ana --json", Failure(grpc.StatusCode.NOT_FOUND, "X", "no profile"), 1, "no prof"),
-        ("context ana", Failure(grpc.StatusCode.UNAUTHENTICATED, "X"), 1, "hitherto keys create"),
-        ("context ana", Failure(grpc.StatusCode.DEADLINE_EXCEEDED), 3, "--timeout"),
+        ("profile ana summary=x", Failure(Code.ABORTED, "X", "read again"), 1, "read"),
+        ("profile ana --json", Failure(Code.NOT_FOUND, "X", "no profile"), 1, "no prof"),
+        ("context ana", Failure(Code.UNAUTHENTICATED, "X"), 1, "hitherto keys create"),
+        ("context ana", Failure(Code.DEADLINE_EXCEEDED), 3, "--timeout"),
         (
-            "context ana",
-            Failure(grpc.StatusCode.NOT_FOUND, "CONVERSATION_NOT_FOUND", "no such conversation"),
-            1,
+            *("context ana", NO_TALK, 1),
             "no such conversation; `hitherto conversations USER` lists those that exist",
         ),
         (
-            "context ana",
-            Failure(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                "INVALID_FIELD",
-                violations=(("memory_id", "must be an id"),),
-            ),
-            2,
+            *("context ana", WITH_VIOLATION, 2),
             "memory_id: must be an id; `hitherto memories USER` lists those that exist",
         ),
-        (
-            "context ana",
-            Failure(grpc.StatusCode.UNAVAILABLE, "X", "no database", retry_after=60),
-            3,
-            "no database; try again in 60 s",
-        ),
-        (
-            "reembed switch --yes",
-            Failure(grpc.StatusCode.FAILED_PRECONDITION, "REEMBEDDING_NOT_READY", "wait for it"),
-            1,
-            "wait for it",
-        ),
+        ("context ana", AWAY, 3, "no database; try again in 60 s"),
+        ("reembed switch --yes", NOT_READY, 1, "wait for it"),
     ],
 )
 def test_failures(fakes: Fakes, typed: str, failure: Failure, code: int, told: str) -> None:
@@ -175,7 +166,7 @@ def test_a_reembedding_is_followed_to_its_end(
         asked.append(request.phase)
         done = 30 * (len(asked) - 1)
         if done == 30:
-            fakes.fail("Reembed", Failure(grpc.StatusCode.DEADLINE_EXCEEDED))
+            fakes.fail("Reembed", Failure(Code.DEADLINE_EXCEEDED))
         if done == 60:
             job.state = job_pb2.JOB_STATE_SUCCEEDED
         pending = 90 - done if done < 60 else 0
@@ -217,18 +208,12 @@ class TestSubmit:
 
     def test_violations_name_file_and_line(self, fakes: Fakes, tmp_path: Path) -> None:
         path = lines_file(tmp_path, "chat-1", "chat-2")
-        fakes.fail(
-            "SubmitTranscripts",
-            Failure(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                "INVALID_FIELD",
-                "2 fields are wrong",
-                violations=(
-                    ("transcripts[1].messages[0].content", "is too long"),
-                    ("transcripts[0].user_id", "is too long"),
-                ),
-            ),
+        wrong = (
+            ("transcripts[1].messages[0].content", "is too long"),
+            ("transcripts[0].user_id", "is too long"),
         )
+        refused = Failure(Code.INVALID_ARGUMENT, "INVALID_FIELD", "2 fields are wrong", None, wrong)
+        fakes.fail("SubmitTranscripts", refused)
         err = fakes.run(2, ["submit", path]).err.splitlines()
         assert err[-2] == f"  {path}, line 2: messages[0].content: is too long"
         assert err[-1] == f"  {path}, line 1: user_id: is too long"

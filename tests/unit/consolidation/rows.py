@@ -15,35 +15,21 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def member(number: int, content: str, **given: Any) -> Member:
     """A memory as a group shows it; higher numbers are younger."""
+    moment = NOON + timedelta(days=number)
     fields: dict[str, Any] = {
-        "memory_id": UUID(int=number),
-        "version": 1,
-        "type": "preference",
-        "content": content,
-        "origin": "user",
-        "tags": ["style"],
-        "valid_from": NOON + timedelta(days=number),
-        "said_at": NOON + timedelta(days=number),
-    }
-    return Member(**{**fields, **given})
+        "memory_id": UUID(int=number), "version": 1, "type": "preference", "content": content,
+        "origin": "user", "tags": ["style"], "valid_from": moment, "said_at": moment, **given,
+    }  # fmt: skip
+    return Member(**fields)
 
 
 def edited(number: int, content: str = "The user likes tea", **given: Any) -> EditableMemory:
     """The same memory as it is read again."""
     moment = NOON + timedelta(days=number)
     fields: dict[str, Any] = {
-        "memory_id": UUID(int=number),
-        "user_id": "ana",
-        "type": "preference",
-        "content": content,
-        "importance": 0.5,
-        "confidence": "medium",
-        "source": "conversation",
-        "origin": "user",
-        "status": "active",
-        "valid_from": moment,
-        "created_at": moment,
-        "updated_at": moment,
-        "tags": ["style"],
-    }
-    return EditableMemory(Memory(**{**fields, **given}), moment, (), number, 3, "stored")
+        "memory_id": UUID(int=number), "user_id": "ana", "type": "preference", "content": content,
+        "importance": 0.5, "confidence": "medium", "source": "conversation", "origin": "user",
+        "status": "active", "valid_from": moment, "created_at": moment, "updated_at": moment,
+        "tags": ["style"], **given,
+    }  # fmt: skip
+    return EditableMemory(Memory(**fields), moment, (), number, 3, "stored")

@@ -16,14 +16,9 @@ _numbers = itertools.count(1)
 
 def known(content: str = "User prefers short answers", **changes: Any) -> Neighbour:
     fields: dict[str, Any] = {
-        "memory_id": UUID(int=next(_numbers)),
-        "type": "preference",
-        "content": content,
-        "status": "active",
-        "cosine": 0.9,
-        "updated_at": NOON,
-        **changes,
-    }
+        "memory_id": UUID(int=next(_numbers)), "type": "preference", "content": content,
+        "status": "active", "cosine": 0.9, "updated_at": NOON, **changes,
+    }  # fmt: skip
     return Neighbour(**fields)
 
 

@@ -20,31 +20,38 @@ from hitherto_shared.models import Profile
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 OTHER, LATE = UUID(int=99), UUID(int=98)
 FIRST: Mapping[str, Any] = {
-    "type": "fact",
-    "content": "The user likes jazz",
-    "detail": "",
-    "importance": 0.5,
-    "confidence": "medium",
-    "origin": "user",
-    "status": "active",
-    "tags": [],
-    "keywords": [],
-    "context": {},
-    "metadata": {},
-    "valid_from": NOON,
-    "valid_to": None,
-    "expires_at": None,
-    "superseded_by": None,
-    "sensitive": False,
-    "said_at": NOON,
-    "doubt": None,
-    "may_replace": [],
-}
+    "type": "fact", "content": "The user likes jazz", "detail": "", "importance": 0.5,
+    "confidence": "medium", "origin": "user", "status": "active", "tags": [], "keywords": [],
+    "context": {}, "metadata": {}, "valid_from": NOON, "valid_to": None, "expires_at": None,
+    "superseded_by": None, "sensitive": False, "said_at": NOON, "doubt": None, "may_replace": [],
+}  # fmt: skip
+
+
+UPDATE: dict[str, Any] = {
+    "action": "updated", "importance": None, "confidence": None, "tags": []
+}  # fmt: skip
 
 
 def version(number: int, job: int | None = 1, **changed: Any) -> StoredVersion:
     return StoredVersion(
         number, UUID(int=job) if job else None, NOON + timedelta(days=number), {**FIRST, **changed}
+    )
+
+
+def statement(
+    number: int,
+    action: str,
+    words: Mapping[str, Any],
+    *,
+    hours: int = 0,
+    origin: str = "user",
+    made: bool = True,
+    taken: bool = False,
+) -> StoredStatement:
+    """What stands in the store of one act of a source, hours after noon."""
+    at = NOON + timedelta(hours=hours)
+    return StoredStatement(
+        UUID(int=number), None, None, None, action, number, made, origin, at, words, taken
     )
 
 
@@ -60,20 +67,10 @@ def said(
     **words: Any,
 ) -> StoredStatement:
     spoken = {
-        "content": content,
-        "detail": "",
-        "importance": 0.5,
-        "confidence": "medium",
-        "tags": [],
-        "keywords": [],
-        "valid_from": NOON.isoformat(),
-        "suspect": False,
-        **words,
-    }
-    at = NOON + timedelta(hours=hours)
-    return StoredStatement(
-        UUID(int=number), None, None, None, action, number, made, origin, at, spoken, taken
-    )
+        "content": content, "detail": "", "importance": 0.5, "confidence": "medium", "tags": [],
+        "keywords": [], "valid_from": NOON.isoformat(), "suspect": False, **words,
+    }  # fmt: skip
+    return statement(number, action, spoken, hours=hours, origin=origin, made=made, taken=taken)
 
 
 def test_row_72_the_newest_words_of_those_that_are_left_stand() -> None:
@@ -123,9 +120,7 @@ def test_nothing_is_closed_by_what_is_gone() -> None:
             "valid_to": NOON.isoformat(),
             "superseded_by": str(OTHER),
         }
-        closed = StoredStatement(
-            UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
-        )
+        closed = statement(2, "closed", words)
         # As statements tell it now, and from before all endings were named.
         for versions, spoken in (
             ([version(1), version(2)], [said(1), closed]),
@@ -176,24 +171,14 @@ def test_what_a_hand_changed_stays() -> None:
 
 
 def patched(number: int, *, taken: bool = False, hours: int = 0, **words: Any) -> StoredStatement:
-    at = NOON + timedelta(hours=hours)
-    return StoredStatement(
-        UUID(int=number), None, None, None, "patched", number, True, "user", at, words, taken
-    )
+    return statement(number, "patched", words, hours=hours, taken=taken)
 
 
 def content(**fields: Any) -> dict[str, Any]:
     return {
-        "department": "",
-        "summary": "",
-        "current_projects": [],
-        "preferences": {},
-        "frequent_intents": [],
-        "access_level": "standard",
-        "facts": {},
-        "metadata": {},
-        **fields,
-    }
+        "department": "", "summary": "", "current_projects": [], "preferences": {},
+        "frequent_intents": [], "access_level": "standard", "facts": {}, "metadata": {}, **fields,
+    }  # fmt: skip
 
 
 def rebuilt(
@@ -242,13 +227,12 @@ def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
     first, second = "The user grows roses", "The user grows roses with Lan"
     third = f"{second} in Huế"
     versions = [version(n, content=text) for n, text in enumerate((first, second, third), 1)]
-    more: dict[str, Any] = {"action": "updated", "importance": None, "confidence": None, "tags": []}
 
     def told(*taken: int) -> Any:
         spoken = [
             said(1, first, detail="a", taken=1 in taken),
-            said(2, second, detail="b", hours=1, taken=2 in taken, **more),
-            said(3, third, detail="c", hours=2, taken=3 in taken, **more),
+            said(2, second, detail="b", hours=1, taken=2 in taken, **UPDATE),
+            said(3, third, detail="c", hours=2, taken=3 in taken, **UPDATE),
         ]
         held = replay(versions, spoken)
         return held["content"], held["detail"]
@@ -260,11 +244,10 @@ def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
 
 
 def test_an_expiry_moves_with_a_day_where_the_words_were_cut() -> None:
-    more: dict[str, Any] = {"action": "updated", "importance": None, "confidence": None, "tags": []}
     first, later = ("2026-03-05", "2026-03-15")
     spoken = [
         said(1, "An exam…", detail=f"An exam on {first}", expires_at="2026-03-06T00:00:00+00:00"),
-        said(2, "Her exam…", detail=f"Her exam on {later}", hours=1, **more),
+        said(2, "Her exam…", detail=f"Her exam on {later}", hours=1, **UPDATE),
     ]
     versions = [version(1, content="An exam…"), version(2, content="Her exam…")]
     assert replay(versions, spoken)["expires_at"] == datetime(2026, 3, 16, tzinfo=UTC)
@@ -273,9 +256,7 @@ def test_an_expiry_moves_with_a_day_where_the_words_were_cut() -> None:
 def test_a_request_to_forget_is_taken_back_too() -> None:
     for taken, status in [(False, "forgotten"), (True, "active")]:
         words = {"status": "forgotten", "valid_to": NOON.isoformat(), "superseded_by": None}
-        asked = StoredStatement(
-            UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, taken
-        )
+        asked = statement(2, "closed", words, taken=taken)
         held = replay([version(1), version(2, status="forgotten")], [said(1), asked])
         assert (held["status"], held["content"]) == (status, "The user likes jazz")
     # It comes back only by what was said after the request.
@@ -295,12 +276,8 @@ def test_a_request_to_forget_is_taken_back_too() -> None:
 
 
 def test_a_goal_that_was_reached_counts_half_and_what_is_joined_stays_sensitive() -> None:
-    words: dict[str, Any] = {
-        "status": "achieved",
-        "valid_to": NOON.isoformat(),
-        "superseded_by": None,
-    }
-    reached = said(2, action="closed", **words)
+    ended: dict[str, Any] = {"status": "achieved", "valid_to": NOON.isoformat()}
+    reached = said(2, action="closed", **ended, superseded_by=None)
     versions = [version(1), version(2)]
     held = replay(versions, [said(1, importance=0.8), reached])
     assert (held["status"], held["importance"]) == ("achieved", 0.4)
