@@ -28,139 +28,71 @@ LEGS = [
     {"name": "entity", "state": "LEG_STATE_SKIPPED", "reason": "no name", "duration": "0.0015s"},
 ]
 BLOCK = "[ABOUT THE USER] x1\n\tSống ở Huế 🏮, 東京  [bold]\n[END ABOUT THE USER]\n"
+SUMMARY = {"conversationId": "chat-8", "title": "Trip", "summary": "a plan"}
+CHUNK = {
+    "sourceType": "gmail", "sourceId": "mail-1", "contentType": "email", "title": "Invoice",
+    "content": "forty units",
+}  # fmt: skip
+ENDED: dict[str, Any] = {
+    **MEMORY, "status": "MEMORY_STATUS_CONTRADICTED", "validTo": "2026-09-21T00:00:00Z",
+    "sources": [{"conversationId": f"chat-{n}"} for n in (1, 1, 2, 3)],
+}  # fmt: skip
+CONTRADICTED = {
+    "kind": "HISTORY_EVENT_KIND_CONTRADICTED", "actor": "extraction", "jobId": "j1",
+    "relatedMemoryId": "m2", "reason": "a newer statement",
+}  # fmt: skip
+# Typed, the call and its reply, then what stands in the output and what is told beside it.
 SHOWN: list[tuple[str, str, dict[str, Any], list[str], list[str]]] = [
     # A block is printed as it is, and what is said about it goes elsewhere.
-    (
-        "context ana q",
-        "GetContext",
-        {"promptBlock": BLOCK, "promptTokens": 17, "degraded": True, "legs": LEGS[1:2]},
-        [BLOCK],
-        ["17 tokens", "something may be missing: documents timed out"],
-    ),
+    ("context ana q", "GetContext",
+     {"promptBlock": BLOCK, "promptTokens": 17, "degraded": True, "legs": LEGS[1:2]},
+     [BLOCK],
+     ["17 tokens", "something may be missing: documents timed out"]),
     # Each kind of result in the table of a search.
-    (
-        "search ana q",
-        "SearchMemories",
-        {
-            "results": [
-                result(matchedLegs=["semantic", "keyword"]),
-                {"message": MESSAGE, "score": 0.4},
-                {
-                    "summary": {"conversationId": "chat-8", "title": "Trip", "summary": "a plan"},
-                    "score": 0.3,
-                },
-                {
-                    "documentChunk": {
-                        "sourceType": "gmail",
-                        "sourceId": "mail-1",
-                        "contentType": "email",
-                        "title": "Invoice",
-                        "content": "forty units",
-                    },
-                    "score": 0.2,
-                },
-                {"score": 0.1},
-            ]
-        },
-        [
-            *("2026-08-17", "semantic, keyword", "user, chat-7", "2024-05-01 12:51Z"),
-            *("Trip: a plan", "chat-8", "document (email)", "Invoice: forty units"),
-            *("gmail mail-1", "does not know"),
-        ],
-        [],
-    ),
+    ("search ana q", "SearchMemories",
+     {"results": [result(matchedLegs=["semantic", "keyword"]), {"message": MESSAGE, "score": 0.4},
+                  {"summary": SUMMARY, "score": 0.3}, {"documentChunk": CHUNK, "score": 0.2},
+                  {"score": 0.1}]},
+     ["2026-08-17", "semantic, keyword", "user, chat-7", "2024-05-01 12:51Z", "Trip: a plan",
+      "chat-8", "document (email)", "Invoice: forty units", "gmail mail-1", "does not know"],
+     []),
     # D9: until when a memory held, and what ended it, by its place or id.
-    (
-        "search ana q",
-        "SearchMemories",
-        {
-            "results": [
-                result(
-                    memory={
-                        **MEMORY,
-                        "status": "MEMORY_STATUS_CONTRADICTED",
-                        "validTo": "2026-09-21T00:00:00Z",
-                        "supersededBy": by,
-                        "sources": [{"conversationId": f"chat-{n}"} for n in (1, 1, 2, 3)],
-                    }
-                )
-                for by in ("new", "there")
-            ]
-            + [result(memory={**MEMORY, "id": "there"})]
-        },
-        [
-            *("to 2026-09-21", "fact (contradicted by new)", "fact (contradicted by #3)"),
-            "chat-1 and 2 more",
-        ],
-        [],
-    ),
+    ("search ana q", "SearchMemories",
+     {"results": [result(memory=ENDED | {"supersededBy": "new"}),
+                  result(memory=ENDED | {"supersededBy": "there"}),
+                  result(memory=MEMORY | {"id": "there"})]},
+     ["to 2026-09-21", "fact (contradicted by new)", "fact (contradicted by #3)",
+      "chat-1 and 2 more"],
+     []),
     # An excerpt is told once, however many results it stands around.
-    (
-        "search ana q --excerpt 1",
-        "SearchMemories",
-        {
-            "results": [
-                result(excerpt=[MESSAGE, {**MESSAGE, "name": "Linh", "content": "\x1b[31mNo."}]),
-                {"message": MESSAGE, "excerpt": [MESSAGE, {**MESSAGE, "name": "Linh"}]},
-            ]
-        },
-        ["What was said around #1", "Linh (user)", "No.", "Around #2 the same was said"],
-        [],
-    ),
+    ("search ana q --excerpt 1", "SearchMemories",
+     {"results": [result(excerpt=[MESSAGE, {**MESSAGE, "name": "Linh", "content": "\x1b[31mNo."}]),
+      {"message": MESSAGE, "excerpt": [MESSAGE, {**MESSAGE, "name": "Linh"}]}]},
+     ["What was said around #1", "Linh (user)", "No.", "Around #2 the same was said"],
+     []),
     # D10: which leg is missing and why, also without --explain.
-    (
-        "search ana q",
-        "SearchMemories",
-        {"degraded": True, "results": [result()], "legs": LEGS},
-        ["0.5000"],
-        ["missing: semantic failed (connection refused); documents timed out"],
-    ),
-    (
-        "search ana q --explain",
-        "SearchMemories",
-        {
-            "degraded": True,
-            "results": [result(breakdown={"semantic": 0.2})],
-            "legs": LEGS,
-            "candidatesTotal": 9,
-            "entities": [{"name": "Huế", "type": "ENTITY_TYPE_PLACE"}],
-        },
-        ["#1: these do not add up to its score, 0.5000"],
-        ["skipped", "no name", "1.5 ms", "9 candidates", "names Huế (place)"],
-    ),
-    (
-        "memories ana",
-        "ListMemories",
-        {"memories": [{**MEMORY, "content": "first"}], "nextPageToken": "1", "totalSize": 2},
-        ["first"],
-        ["1 of 2; continue with --page-token 1, or --all"],
-    ),
-    (
-        "history ana m",
-        "GetMemoryHistory",
-        {
-            "nextPageToken": "more",
-            "events": [
-                {
-                    "kind": "HISTORY_EVENT_KIND_CONTRADICTED",
-                    "actor": "extraction",
-                    "jobId": "j1",
-                    "relatedMemoryId": "m2",
-                    "reason": "a newer statement",
-                }
-            ],
-        },
-        ["contradicted", "extraction", "a newer statement, job j1, memory m2"],
-        ["--page-token more"],
-    ),
-    (
-        "save ana x",
-        "SaveMemory",
-        {"memory": {**MEMORY, "status": "MEMORY_STATUS_QUARANTINED"}},
-        [],
-        [f"hitherto review ana {ID}"],
-    ),
-]
+    ("search ana q", "SearchMemories",
+     {"degraded": True, "results": [result()], "legs": LEGS},
+     ["0.5000"],
+     ["missing: semantic failed (connection refused); documents timed out"]),
+    ("search ana q --explain", "SearchMemories",
+     {"degraded": True, "results": [result(breakdown={"semantic": 0.2})], "legs": LEGS,
+      "candidatesTotal": 9, "entities": [{"name": "Huế", "type": "ENTITY_TYPE_PLACE"}]},
+     ["#1: these do not add up to its score, 0.5000"],
+     ["skipped", "no name", "1.5 ms", "9 candidates", "names Huế (place)"]),
+    ("memories ana", "ListMemories",
+     {"memories": [{**MEMORY, "content": "first"}], "nextPageToken": "1", "totalSize": 2},
+     ["first"],
+     ["1 of 2; continue with --page-token 1, or --all"]),
+    ("history ana m", "GetMemoryHistory",
+     {"nextPageToken": "more", "events": [CONTRADICTED]},
+     ["contradicted", "extraction", "a newer statement, job j1, memory m2"],
+     ["--page-token more"]),
+    ("save ana x", "SaveMemory",
+     {"memory": {**MEMORY, "status": "MEMORY_STATUS_QUARANTINED"}},
+     [],
+     [f"hitherto review ana {ID}"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("typed", "method", "reply", "out", "err"), SHOWN)

@@ -89,165 +89,75 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("search ana q", "SearchMemories", {"query": "q", "limit": 10}),
     ("search ana --limit 10 q", "SearchMemories", {"query": "q", "limit": 10}),
     (f"search ana q {SEARCH_OPTIONS}", "SearchMemories", {"query": "q", **SEARCH}),
-    (
-        "context ana q --max-relevant 0 --max-conversations 3 --max-entities 4 --order recent"
-        " --as-of 2024-05-01 --scope messages --max-tokens 0 --max-memories 0 --conversation c"
-        " --custom-template mine.txt --provenance",
-        "GetContext",
-        {
-            "query": "q",
-            "max_relevant": 0,
-            "max_conversations": 3,
-            "max_entities": 4,
-            "memory_order": "MEMORY_ORDER_RECENT",
-            "as_of": END_OF_MAY_1,
-            "scopes": ["SEARCH_SCOPE_MESSAGES"],
-            "max_tokens": 0,
-            "max_memories": 0,
-            "conversation_id": "c",
-            "template": "PROMPT_TEMPLATE_CUSTOM",
-            "custom_template": "{{memories}} ñ",
-            "include_provenance": True,
-        },
-    ),
-    (
-        "context ana --template what-you-know",
-        "GetContext",
-        {"template": "PROMPT_TEMPLATE_WHAT_YOU_KNOW"},
-    ),
-    (
-        "memories ana --source explicit --as-of 2024-05-01 --created-after 2024-01-01",
-        "ListMemories",
-        {
-            "sources": ["MEMORY_SOURCE_EXPLICIT"],
-            "as_of": END_OF_MAY_1,
-            "created_after": "2024-01-01T00:00:00Z",
-            "page_size": 20,
-        },
-    ),
+    ("context ana q --max-relevant 0 --max-conversations 3 --max-entities 4 --order recent"
+     " --as-of 2024-05-01 --scope messages --max-tokens 0 --max-memories 0 --conversation c"
+     " --custom-template mine.txt --provenance", "GetContext",
+     {"query": "q", "max_relevant": 0, "max_conversations": 3, "max_entities": 4,
+      "memory_order": "MEMORY_ORDER_RECENT", "as_of": END_OF_MAY_1,
+      "scopes": ["SEARCH_SCOPE_MESSAGES"], "max_tokens": 0, "max_memories": 0,
+      "conversation_id": "c", "template": "PROMPT_TEMPLATE_CUSTOM",
+      "custom_template": "{{memories}} ñ", "include_provenance": True}),
+    ("context ana --template what-you-know", "GetContext",
+     {"template": "PROMPT_TEMPLATE_WHAT_YOU_KNOW"}),
+    ("memories ana --source explicit --as-of 2024-05-01 --created-after 2024-01-01", "ListMemories",
+     {"sources": ["MEMORY_SOURCE_EXPLICIT"], "as_of": END_OF_MAY_1,
+      "created_after": "2024-01-01T00:00:00Z", "page_size": 20}),
     ("review ana", "ListMemories", {"statuses": ["MEMORY_STATUS_QUARANTINED"], "page_size": 20}),
-    (
-        "conversations ana --outcome needs-followup",
-        "ListConversations",
-        {"outcomes": ["OUTCOME_NEEDS_FOLLOWUP"], "page_size": 20},
-    ),
-    (
-        "conversation ana c1 --messages 2",
-        "GetConversation",
-        {"conversation_id": "c1", "message_limit": 2},
-    ),
+    ("conversations ana --outcome needs-followup", "ListConversations",
+     {"outcomes": ["OUTCOME_NEEDS_FOLLOWUP"], "page_size": 20}),
+    ("conversation ana c1 --messages 2", "GetConversation",
+     {"conversation_id": "c1", "message_limit": 2}),
     ("memory ana m --consistency-token t", "GetMemory", {"memory_id": "m"}),
     ("profile ana --consistency-token t", "GetProfile", {}),
-    (
-        "history ana m --consistency-token t",
-        "GetMemoryHistory",
-        {"memory_id": "m", "page_size": 20},
-    ),
+    ("history ana m --consistency-token t", "GetMemoryHistory",
+     {"memory_id": "m", "page_size": 20}),
     ("history ana --consistency-token t", "GetProfileHistory", {"page_size": 20}),
     ("session ana s1 --consistency-token t", "GetSession", {"session_id": "s1"}),
     ("documents list ana --consistency-token t", "ListDocuments", {"page_size": 20}),
     ("documents show ana d1 --consistency-token t", "GetDocument", {"document_id": "d1"}),
-    (
-        "profile ana 'summary=A baker.' --clear department --version 3",
-        "UpdateProfile",
-        {"profile": {"summary": "A baker."}, "update_mask": "summary,department", "version": 3},
-    ),
+    ("profile ana 'summary=A baker.' --clear department --version 3", "UpdateProfile",
+     {"profile": {"summary": "A baker."}, "update_mask": "summary,department", "version": 3}),
     ("save ana x", "SaveMemory", {"content": "x"}),
-    (
-        "save ana 'Học tiếng Nhật' --type Goal --importance 0 --confidence low --source action"
-        " --origin tool --tag a --tag b --keyword k --detail d --conversation c1"
-        " --valid-from 2026-08-21 --no-sensitive --expires 2026-08-21T18:42:10+01:00"
-        """ --metadata '{"x": [1]}' --context '{}'""",
-        "SaveMemory",
-        {
-            "content": "Học tiếng Nhật",
-            "type": "MEMORY_TYPE_GOAL",
-            "importance": 0.0,
-            "confidence": "CONFIDENCE_LOW",
-            "source": "MEMORY_SOURCE_ACTION",
-            "origin": "ORIGIN_TOOL",
-            "tags": ["a", "b"],
-            "keywords": ["k"],
-            "detail": "d",
-            "conversation_id": "c1",
-            "valid_from": "2026-08-21T00:00:00Z",
-            "expires_at": "2026-08-21T17:42:10Z",
-            "metadata": {"x": [1.0]},
-            "context": {},
-        },
-    ),
-    (
-        f"correct ana {ID} 'Lives in Oslo.' --entity Oslo --clear metadata.old --version 2"
-        " --valid-to 2026-01-01 --importance 0",
-        "UpdateMemory",
-        {
-            "memory_id": ID,
-            "version": 2,
-            "update_mask": "content,importance,entities,validTo,metadata.old",
-            "memory": {
-                "content": "Lives in Oslo.",
-                "entities": ["Oslo"],
-                "importance": 0.0,
-                "valid_to": "2026-01-01T00:00:00Z",
-            },
-        },
-    ),
-    (
-        f"review ana {ID} --reject --reason injected",
-        "ReviewMemory",
-        {"memory_id": ID, "decision": "REVIEW_DECISION_REJECT", "reason": "injected"},
-    ),
-    (
-        "feedback ana c1 a1 --original long --edited short",
-        "RecordFeedback",
-        {
-            "conversation_id": "c1",
-            "message_id": "a1",
-            "edit": {"original": LENGTHY, "edited": "Ngắn"},
-        },
-    ),
+    ("save ana 'Học tiếng Nhật' --type Goal --importance 0 --confidence low --source action"
+     " --origin tool --tag a --tag b --keyword k --detail d --conversation c1"
+     " --valid-from 2026-08-21 --no-sensitive --expires 2026-08-21T18:42:10+01:00"
+     """ --metadata '{"x": [1]}' --context '{}'""", "SaveMemory",
+     {"content": "Học tiếng Nhật", "type": "MEMORY_TYPE_GOAL", "importance": 0.0,
+      "confidence": "CONFIDENCE_LOW", "source": "MEMORY_SOURCE_ACTION", "origin": "ORIGIN_TOOL",
+      "tags": ["a", "b"], "keywords": ["k"], "detail": "d", "conversation_id": "c1",
+      "valid_from": "2026-08-21T00:00:00Z", "expires_at": "2026-08-21T17:42:10Z",
+      "metadata": {"x": [1.0]}, "context": {}}),
+    (f"correct ana {ID} 'Lives in Oslo.' --entity Oslo --clear metadata.old --version 2"
+     " --valid-to 2026-01-01 --importance 0", "UpdateMemory",
+     {"memory_id": ID, "version": 2,
+      "update_mask": "content,importance,entities,validTo,metadata.old",
+      "memory": {"content": "Lives in Oslo.", "entities": ["Oslo"], "importance": 0.0,
+      "valid_to": "2026-01-01T00:00:00Z"}}),
+    (f"review ana {ID} --reject --reason injected", "ReviewMemory",
+     {"memory_id": ID, "decision": "REVIEW_DECISION_REJECT", "reason": "injected"}),
+    ("feedback ana c1 a1 --original long --edited short", "RecordFeedback",
+     {"conversation_id": "c1", "message_id": "a1", "edit": {"original": LENGTHY,
+      "edited": "Ngắn"}}),
     (f"forget ana {ID} --reason r", "ForgetMemory", {"memory_id": ID, "reason": "r"}),
     (f"forget ana {ID} --carry-along", "ForgetMemory", {"memory_id": ID, "carry_along": True}),
     (f"restore ana {ID}", "RestoreMemory", {"memory_id": ID}),
     (f"undo ana {ID}", "UndoConsolidation", {"memory_id": ID}),
-    (
-        "settings ana memory_enabled=OFF retention_days=0 --reset learning_enabled",
-        "UpdateUserSettings",
-        {
-            "user_settings": {"memory_enabled": False, "retention_days": 0},
-            "update_mask": "memoryEnabled,retentionDays,learningEnabled",
-        },
-    ),
+    ("settings ana memory_enabled=OFF retention_days=0 --reset learning_enabled",
+     "UpdateUserSettings",
+     {"user_settings": {"memory_enabled": False, "retention_days": 0},
+      "update_mask": "memoryEnabled,retentionDays,learningEnabled"}),
     ("clear ana --profile --yes", "ClearMemories", {"include_profile": True}),
-    (
-        "jobs --user ana --state dead --state FAILED --limit 7",
-        "ListJobs",
-        {"states": ["JOB_STATE_DEAD", "JOB_STATE_FAILED"], "page_size": 7},
-    ),
-    (
-        "jobs --retry --all --state dead --reason MODEL_UNUSABLE --user ana --since 2026-09-01",
-        "RetryJob",
-        {
-            "filter": {
-                "states": ["JOB_STATE_DEAD"],
-                "reasons": ["MODEL_UNUSABLE"],
-                "user_id": "ana",
-                "created_after": "2026-09-01T00:00:00Z",
-            }
-        },
-    ),
+    ("jobs --user ana --state dead --state FAILED --limit 7", "ListJobs",
+     {"states": ["JOB_STATE_DEAD", "JOB_STATE_FAILED"], "page_size": 7}),
+    ("jobs --retry --all --state dead --reason MODEL_UNUSABLE --user ana --since 2026-09-01",
+     "RetryJob",
+     {"filter": {"states": ["JOB_STATE_DEAD"], "reasons": ["MODEL_UNUSABLE"], "user_id": "ana",
+      "created_after": "2026-09-01T00:00:00Z"}}),
     (f"jobs --cancel {ID}", "CancelJob", {"job_id": ID}),
-    (
-        "usage --by user,day --kind decay --since 2026-11-01",
-        "GetUsage",
-        {
-            "group_by": ["USAGE_DIMENSION_USER", "USAGE_DIMENSION_DAY"],
-            "kinds": ["decay"],
-            "since": "2026-11-01T00:00:00Z",
-            "page_size": 20,
-        },
-    ),
-]
+    ("usage --by user,day --kind decay --since 2026-11-01", "GetUsage",
+     {"group_by": ["USAGE_DIMENSION_USER", "USAGE_DIMENSION_DAY"], "kinds": ["decay"],
+      "since": "2026-11-01T00:00:00Z", "page_size": 20}),
+]  # fmt: skip
 
 
 def test_what_was_typed_reaches_the_request(fakes: Fakes, folder: Path) -> None:
