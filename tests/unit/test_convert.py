@@ -27,48 +27,23 @@ def later(seconds: int) -> datetime:
 
 
 BARE = Memory(
-    memory_id=UUID(int=1),
-    user_id="ana",
-    type="fact",
-    content="Ana likes tea",
-    importance=0.0,
-    confidence="high",
-    source="explicit",
-    origin="user",
-    status="active",
-    valid_from=THEN,
-    created_at=later(1),
-    updated_at=later(2),
-)
+    memory_id=UUID(int=1), user_id="ana", type="fact", content="Ana likes tea", importance=0.0,
+    confidence="high", source="explicit", origin="user", status="active", valid_from=THEN,
+    created_at=later(1), updated_at=later(2),
+)  # fmt: skip
 FULL = replace(
-    BARE,
-    importance=0.5,
-    detail="green",
-    tags=["taste"],
-    keywords=["tea"],
-    context={"a": 1},
-    metadata={"b": [True, None]},
-    sensitive=True,
-    conversation_id="c1",
-    valid_to=later(3),
-    expires_at=later(4),
-    superseded_by=UUID(int=2),
-    supersedes=[UUID(int=3)],
-    version=5,
-    job_id=UUID(int=6),
-    access_count=7,
-    last_accessed_at=later(8),
-    sources=[SourceRef("c1", "m1"), SourceRef("c2", "m1")],
-    entities=["Porto"],
+    BARE, importance=0.5, detail="green", tags=["taste"], keywords=["tea"], context={"a": 1},
+    metadata={"b": [True, None]}, sensitive=True, conversation_id="c1", valid_to=later(3),
+    expires_at=later(4), superseded_by=UUID(int=2), supersedes=[UUID(int=3)], version=5,
+    job_id=UUID(int=6), access_count=7, last_accessed_at=later(8),
+    sources=[SourceRef("c1", "m1"), SourceRef("c2", "m1")], entities=["Porto"],
     doubt={
-        "because": str(UUID(int=9)),
-        "reason": "moved to Faro",
+        "because": str(UUID(int=9)), "reason": "moved to Faro",
         "since": "2026-03-04T00:00:00+00:00",
     },
-    may_replace=[UUID(int=10)],
-    last_confirmed_at=later(10),
+    may_replace=[UUID(int=10)], last_confirmed_at=later(10),
     evidence=[(SourceRef("c1", "m1"), "I like green tea")],
-)
+)  # fmt: skip
 
 
 def names(message: Wire) -> set[str]:

@@ -7,6 +7,7 @@ import random
 import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -34,17 +35,10 @@ ROOM = 128 * 1024
 SMALL_ROOM = 16 * 1024
 PROFILE = Profile("ana")
 WANTED = ContextRequest(
-    question=Question("", 10, Filters(), utc_now(), BALANCED),
-    conversation_id=None,
-    max_memories=20,
-    max_conversations=5,
-    max_entities=10,
-    max_tokens=1_000_000,
-    newest_first=False,
-    template="markdown",
-    custom_template="",
-    annotate=False,
-)
+    question=Question("", 10, Filters(), utc_now(), BALANCED), conversation_id=None,
+    max_memories=20, max_conversations=5, max_entities=10, max_tokens=1_000_000,
+    newest_first=False, template="markdown", custom_template="", annotate=False,
+)  # fmt: skip
 
 
 def told(memories: Sequence[Memory], wanted: ContextRequest = WANTED) -> UserContext:
@@ -75,22 +69,16 @@ def test_a_context_is_found_again_by_its_form_its_zone_and_its_list() -> None:
     keep(contexts, WANTED, told(listed(1, 2)))
     assert contexts.find(WANTED.key(ZONE, listed(1, 2))) is not None
     fields: Mapping[str, Any] = {
-        "conversation_id": "c1",
-        "max_conversations": 4,
-        "max_entities": 4,
-        "max_tokens": 400,
-        "template": "about_the_user",
-        "custom_template": "{{memories}}",
-        "annotate": True,
+        "conversation_id": "c1", "max_conversations": 4, "max_entities": 4, "max_tokens": 400,
+        "template": "about_the_user", "custom_template": "{{memories}}", "annotate": True,
         "line_dates": True,
-    }
+    }  # fmt: skip
     others = [
         WANTED.key(ZONE, listed(2, 1)),
         WANTED.key(ZONE, listed(1)),
         WANTED.key(ZoneInfo("Asia/Tokyo"), listed(1, 2)),
+        *(replace(WANTED, **{name: fields[name]}).key(ZONE, listed(1, 2)) for name in fields),
     ]
-    for name, value in fields.items():
-        others.append(replace(WANTED, **{name: value}).key(ZONE, listed(1, 2)))
     assert [contexts.find(other) for other in others] == [None] * len(others)
 
 
@@ -115,14 +103,7 @@ def test_few_contexts_are_kept_and_the_oldest_ones_leave() -> None:
 
 @pytest.mark.parametrize(
     ("letter", "room"),
-    [
-        ("e", ROOM),
-        ("é", SMALL_ROOM),
-        ("ế", ROOM),
-        ("ế", SMALL_ROOM),
-        ("🙂", ROOM),
-        ("🙂", SMALL_ROOM),
-    ],
+    [("e", ROOM), ("é", SMALL_ROOM), *product("ế🙂", (ROOM, SMALL_ROOM))],
 )
 @pytest.mark.parametrize(
     ("count", "characters", "of_template"), [(5, 10, 7_900), (5, 10, 1_500), (100, 60, 0)]

@@ -23,13 +23,10 @@ NO_DATABASE = cast(Reads, None)
 
 def settings(tmp_path: Path, **given: Any) -> SharedSettings:
     usual = {
-        "data_dir": tmp_path,
-        "auth": "jwt",
-        "jwt_issuer": ISSUER,
-        "jwt_audience": AUDIENCE,
-        "jwt_jwks": str(tmp_path / "keys.json"),
-    }
-    return SharedSettings(**{**usual, **given})
+        "data_dir": tmp_path, "auth": "jwt", "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE,
+        "jwt_jwks": str(tmp_path / "keys.json"), **given,
+    }  # fmt: skip
+    return SharedSettings(**usual)
 
 
 def test_settings_that_are_refused(tmp_path: Path) -> None:

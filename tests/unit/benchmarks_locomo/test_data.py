@@ -14,21 +14,14 @@ from benchmarks.locomo.data import SOURCES, BenchmarkQuestion, DataSet, load
 
 TRANSCRIPTS, QUESTIONS = SOURCES[0].transcripts, SOURCES[0].questions
 
+MESSAGE = {
+    "id": "D1:1", "role": "USER", "name": "Ann", "content": "Chào!",
+    "created_at": "2023-05-08T13:56:00+00:00",
+}  # fmt: skip
 SESSION: dict[str, Any] = {
-    "user_id": "ann",
-    "conversation_id": "ann-1",
-    "messages": [
-        {
-            "id": "D1:1",
-            "role": "USER",
-            "name": "Ann",
-            "content": "Chào!",
-            "created_at": "2023-05-08T13:56:00+00:00",
-        }
-    ],
+    "user_id": "ann", "conversation_id": "ann-1", "messages": [MESSAGE], "summary": "A greeting.",
     "facts": [{"content": "Ann says hello.", "evidence": ["D1:1"]}],
-    "summary": "A greeting.",
-}
+}  # fmt: skip
 
 
 def write(folder: Path, queries: list[dict[str, Any]], source: DataSet = SOURCES[0]) -> None:
@@ -37,13 +30,8 @@ def write(folder: Path, queries: list[dict[str, Any]], source: DataSet = SOURCES
 
 
 def query(number: int, gold: list[str]) -> dict[str, Any]:
-    return {
-        "id": f"q{number}",
-        "user": "ann",
-        "question": "What?",
-        "category": "temporal",
-        "gold": gold,
-    }
+    asked = {"user": "ann", "question": "What?", "category": "temporal"}
+    return {"id": f"q{number}", "gold": gold, **asked}
 
 
 def test_sessions_and_questions_are_read_and_the_ceiling_is_what_facts_can_show(
@@ -84,7 +72,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
 
 def talk(user: str, *contents: str) -> dict[str, Any]:
     messages = [
-        {**SESSION["messages"][0], "id": f"D1:{place}", "content": content}
+        {**MESSAGE, "id": f"D1:{place}", "content": content}
         for place, content in enumerate(contents, start=1)
     ]
     return {**SESSION, "user_id": user, "messages": messages}

@@ -21,33 +21,17 @@ NOWHERE = "127.0.0.1:1"
 
 def lines_file(folder: Path, *conversations: str, user: str = "sarah", messages: int = 4) -> str:
     path = folder / "conversations.jsonl"
-    path.write_text(
-        "".join(
-            json.dumps(
-                {
-                    "user_id": user,
-                    "conversation_id": name,
-                    "messages": [
-                        {"role": "user", "content": f"message {n}"} for n in range(messages)
-                    ],
-                }
-            )
-            + "\n"
-            for name in conversations
-        )
-    )
+    said = [{"role": "user", "content": f"message {n}"} for n in range(messages)]
+    talks = [{"user_id": user, "conversation_id": n, "messages": said} for n in conversations]
+    path.write_text("".join(json.dumps(talk) + "\n" for talk in talks))
     return str(path)
 
 
 def hitherto(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """The command as a process of its own, which finds the fakes through the environment."""
+    program = "import sys; from hitherto_client.command import main; sys.exit(main())"
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from hitherto_client.command import main; sys.exit(main())",
-            *arguments,
-        ],
+        [sys.executable, "-c", program, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

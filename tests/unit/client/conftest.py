@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,6 @@ from tests.unit.client.fake_services import (
     Printed,
     Recorder,
     RunCommand,
-    make,
     start,
 )
 
@@ -48,7 +48,9 @@ def run_command(capsys: pytest.CaptureFixture[str]) -> RunCommand:
 def fakes(monkeypatch: pytest.MonkeyPatch, run_command: RunCommand) -> Iterator[Fakes]:
     """Fake services; clients of this test find them through the environment."""
     recorder = Recorder()
-    extraction = make(FakeExtraction, recorder)
+    # Its base is abstract; `complete` gives it what it lacks.
+    fake: Any = FakeExtraction
+    extraction: FakeExtraction = fake(recorder)
     reads, writes, others = start(), start(), Others(recorder)
     others.complete(extraction, "ExtractionService")
     extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server(extraction, writes.server)

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import grpc
 from google.protobuf import any_pb2, descriptor_pool, json_format, message_factory
@@ -238,14 +238,6 @@ class Others(grpc.GenericRpcHandler):
             yield answer(given, context)
 
         return stream if found.server_streaming else answer
-
-
-Fake = TypeVar("Fake")
-
-
-def make(kind: Callable[[Recorder], Fake], recorder: Recorder) -> Fake:
-    """A fake servicer; the generated base answers the methods it leaves out, with UNIMPLEMENTED."""
-    return kind(recorder)
 
 
 @dataclass(frozen=True)

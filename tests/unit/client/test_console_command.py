@@ -260,15 +260,8 @@ def test_redirects_stay_here() -> None:
 
 def used(day: str, kind: str, calls: int) -> UsageRow:
     """A row of a report."""
-    usage = Usage(
-        llm_calls=calls,
-        input_tokens=0,
-        output_tokens=0,
-        embedding_calls=0,
-        embedding_tokens=0,
-        cost_usd=0.0,
-    )
-    return UsageRow("", kind, day, "", usage)
+    others = ("input_tokens", "output_tokens", "embedding_calls", "embedding_tokens")
+    return UsageRow("", kind, day, "", Usage(calls, **dict.fromkeys(others, 0), cost_usd=0.0))
 
 
 def test_a_day_is_one_column_of_all_kinds_drawn_to_the_highest() -> None:

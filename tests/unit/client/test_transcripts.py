@@ -94,30 +94,22 @@ class TestJsonLines:
             ('{"conversation_id": "b", "messages": []}', "--user"),
             ('{"user_id": "a", "messages": []}', "--conversation"),
             ('{"user_id": 7, "conversation_id": "b", "messages": []}', "user"),
-            (json.dumps(record(messages=["Hi"])), r"messages\[0\]: is not a JSON object"),
-            (json.dumps(record(messages=[{"content": "Hi"}])), "`role` should be one of"),
-            (json.dumps(record(messages=[{"role": "bot", "content": "Hi"}])), "'bot'"),
-            (json.dumps(record(messages=[{"role": 9, "content": "Hi"}])), "and is 9"),
-            (json.dumps(record(messages=[{"role": "user"}])), "`content` is missing"),
-            (json.dumps(record(messages=[{"role": "user", "content": 5}])), "`content`"),
-            (
-                json.dumps(
-                    record(messages=[{"role": "user", "content": "a", "created_at": "now"}])
-                ),
-                r"messages\[0\]: `created_at` should be a time such as",
-            ),
             (json.dumps(record(time_zone=5)), "`time_zone` should be text"),
-            (
-                json.dumps(record(messages=[{"role": "user", "content": "a", "name": 5}])),
-                r"messages\[0\]: `name` should be text",
-            ),
-            (
-                '{"user_id": "a", "conversation_id": "b", '
-                '"messages": [{"role": "user", "content": "\\ud800"}]}',
-                "`content` should be text of valid Unicode",
-            ),
             ("[" * 100_000, "nested too deeply"),
         ]
+        user: dict[str, Any] = {"role": "user", "content": "a"}
+        messages: list[tuple[Any, str]] = [
+            ("Hi", r"messages\[0\]: is not a JSON object"),
+            ({"content": "Hi"}, "`role` should be one of"),
+            (user | {"role": "bot"}, "'bot'"),
+            (user | {"role": 9}, "and is 9"),
+            ({"role": "user"}, "`content` is missing"),
+            (user | {"content": 5}, "`content`"),
+            (user | {"content": "\ud800"}, "`content` should be text of valid Unicode"),
+            (user | {"created_at": "now"}, r"messages\[0\]: `created_at` should be a time such as"),
+            (user | {"name": 5}, r"messages\[0\]: `name` should be text"),
+        ]
+        cases += [(json.dumps(record(messages=[each])), told) for each, told in messages]
         for line, problem in cases:
             path = write(tmp_path, f"{json.dumps(record())}\n\n{line}\n")
             with pytest.raises(TranscriptError, match=problem) as caught, refusing(line):

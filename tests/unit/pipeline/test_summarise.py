@@ -12,18 +12,11 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 """What readers see as one character: 7 of them."""
 HELD = Summary(
-    conversation_id="c1",
-    user_id="u1",
-    title="Docker on a laptop",
-    summary="The user set up Docker.",
-    outcome="resolved",
-    message_count=4,
-    created_at=NOON,
-    updated_at=NOON,
-    key_topics=("docker",),
-    technical_topics=("containers",),
+    conversation_id="c1", user_id="u1", title="Docker on a laptop",
+    summary="The user set up Docker.", outcome="resolved", message_count=4, created_at=NOON,
+    updated_at=NOON, key_topics=("docker",), technical_topics=("containers",),
     followup_suggestions=("Try compose",),
-)
+)  # fmt: skip
 
 
 def test_what_says_nothing_keeps_what_is_held() -> None:
