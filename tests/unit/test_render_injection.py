@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hitherto_retrieval.render.block import TEMPLATES
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.tokens import estimated_tokens
 from hitherto_retrieval.render.values import clean
 from hitherto_shared.models import Profile
 from tests.unit.render_samples import FENCE_ID, SAID, entity, learnt, memory, rendered, summary
@@ -87,7 +88,7 @@ def everywhere(text: str) -> PromptContext:
 
 
 def printed(context: PromptContext, template: str, max_tokens: int) -> str:
-    block = rendered(context, template, max_tokens, CUSTOM_TEXT)
+    block = rendered(context, template, max_tokens, CUSTOM_TEXT, count=estimated_tokens)
     assert block.tokens <= max_tokens
     return block.text
 
