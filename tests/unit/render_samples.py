@@ -39,15 +39,9 @@ def memory(number: int, type: str, content: str, **fields: Any) -> Memory:
 
 def summary(conversation_id: str, title: str, text: str) -> Summary:
     return Summary(
-        conversation_id=conversation_id,
-        user_id="u1",
-        title=title,
-        summary=text,
-        outcome="ongoing",
-        message_count=4,
-        created_at=SAID,
-        updated_at=SAID,
-    )
+        conversation_id=conversation_id, user_id="u1", title=title, summary=text,
+        outcome="ongoing", message_count=4, created_at=SAID, updated_at=SAID,
+    )  # fmt: skip
 
 
 def entity(number: int, name: str, type: str, email: str | None = None) -> Entity:
@@ -129,43 +123,32 @@ def nine_line_context() -> PromptContext:
     )
 
 
+FACTS: dict[str, Any] = {
+    "personal": {
+        "name": "Thanh", "role": "Developer", "org": "Acme", "timezone": "Asia/Ho_Chi_Minh",
+        "location": "Hà Nội", "occupation": "Engineer", "notes": "Works at night",
+        "contacts": [{"name": "Lan", "email": "lan@example.com"}, "Minh"], "pets": {"dogs": 2.0},
+    },
+    "preferences": {
+        "languages": ["Vietnamese"], "topics": ["Docker"], "communication_style": "chatty",
+    },
+    "technical_context": {
+        "current_projects": ["hitherto", "Chatbot"], "frameworks": ["FastAPI"],
+        "programming_languages": ["Python"],
+    },
+    "climate": "warm",
+}  # fmt: skip
+
+
 def full_context() -> PromptContext:
     """Something of everything, with duplicates between the lists."""
     docker = memory(3, "problem", "Docker Compose không khởi động được Redis 🐳")
     sorting = summary("c1", "Sắp xếp mảng", "Đã học cách sort array trong Python.")
     return PromptContext(
         profile=Profile(
-            user_id="u1",
-            department="Platform",
-            summary="Kỹ sư phần mềm ở Hà Nội.",
-            current_projects=["Hitherto"],
+            user_id="u1", department="Platform", summary="Kỹ sư phần mềm ở Hà Nội.",
+            current_projects=["Hitherto"], frequent_intents=["debugging"], facts=FACTS, version=3,
             preferences={"editor": "vim", "communication_style": "direct"},
-            frequent_intents=["debugging"],
-            facts={
-                "personal": {
-                    "name": "Thanh",
-                    "role": "Developer",
-                    "org": "Acme",
-                    "timezone": "Asia/Ho_Chi_Minh",
-                    "location": "Hà Nội",
-                    "occupation": "Engineer",
-                    "contacts": [{"name": "Lan", "email": "lan@example.com"}, "Minh"],
-                    "notes": "Works at night",
-                    "pets": {"dogs": 2.0},
-                },
-                "preferences": {
-                    "languages": ["Vietnamese"],
-                    "topics": ["Docker"],
-                    "communication_style": "chatty",
-                },
-                "technical_context": {
-                    "current_projects": ["hitherto", "Chatbot"],
-                    "frameworks": ["FastAPI"],
-                    "programming_languages": ["Python"],
-                },
-                "climate": "warm",
-            },
-            version=3,
         ),
         memories=[
             memory(1, "fact", "Lives in Hà Nội since 2024."),
@@ -188,7 +171,7 @@ def full_context() -> PromptContext:
             learnt("x", "editor", "emacs", 0.9),
             learnt("topics", "tasks", True, 0.6),
         ],
-    )
+    )  # fmt: skip
 
 
 def much() -> PromptContext:

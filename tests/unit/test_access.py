@@ -51,26 +51,16 @@ ABLE = {
     f"{name}, able": replace(principal, capabilities=frozenset({PROFILES_MANAGE}))
     for name, principal in CALLERS.items()
 }
+OWN, PROFILE = ("user_id",), retrieval_service_pb2.GetProfileRequest
+MEMBERS: dict[str, Any] = {"department_members": True}
 RULES: dict[str, tuple[type[Any], AccessRule]] = {
-    "read": (retrieval_service_pb2.GetContextRequest, AccessRule("read", ("user_id",))),
-    "list": (pb.ListJobsRequest, AccessRule("read", ("user_id",), user_optional=True)),
+    "read": (retrieval_service_pb2.GetContextRequest, AccessRule("read", OWN)),
+    "list": (pb.ListJobsRequest, AccessRule("read", OWN, user_optional=True)),
     "batch": (pb.SubmitTranscriptsRequest, AccessRule("write", ("transcripts", "user_id"))),
-    "members": (
-        retrieval_service_pb2.GetProfileRequest,
-        AccessRule("read", ("user_id",), department_members=True),
-    ),
-    "manage": (
-        retrieval_service_pb2.GetProfileRequest,
-        AccessRule("write", ("user_id",), capability=PROFILES_MANAGE, department_members=True),
-    ),
-    "leave": (
-        retrieval_service_pb2.GetProfileRequest,
-        AccessRule("admin", ("user_id",), own_scope="write"),
-    ),
-    "leave or members": (
-        retrieval_service_pb2.GetProfileRequest,
-        AccessRule("admin", ("user_id",), own_scope="write", department_members=True),
-    ),
+    "members": (PROFILE, AccessRule("read", OWN, **MEMBERS)),
+    "manage": (PROFILE, AccessRule("write", OWN, capability=PROFILES_MANAGE, **MEMBERS)),
+    "leave": (PROFILE, AccessRule("admin", OWN, own_scope="write")),
+    "leave or members": (PROFILE, AccessRule("admin", OWN, own_scope="write", **MEMBERS)),
 }
 NO, UNABLE = "USER_NOT_ALLOWED", "CAPABILITY_MISSING"
 MATRIX: list[tuple[str, str, tuple[str, ...], set[str] | str]] = [

@@ -309,16 +309,16 @@ PARTS: dict[str, tuple[str, dict[str, float], str, str]] = {
         *(f"{ANY} is about something else entirely.", f"entirely. … {FERRY} …"),
     ),
     "two, far apart": (
-        *(f"{FILLING}{CORK} {FILLING}{TEA} {FILLING}" + "word " * 99, {"cork": 1, "tea": 1}),
+        *(f"{FILLING}{CORK} {FILLING}{TEA} {FILLING}" + "word " * 99, {"cork": 1.0, "tea": 1.0}),
         *(ANY, f"… {CORK} … {TEA} …"),
     ),
     "no terms": (f"{FILLING}{CORK} {FILLING}", {}, ANY, "…"),
     "the number of a point is no sentence": (
-        *(f"{FILLING}1. {CORK}\n2. Limerick.\n3. {FILLING}", {"cork": 1, "tea": 1}),
+        *(f"{FILLING}1. {CORK}\n2. Limerick.\n3. {FILLING}", {"cork": 1.0, "tea": 1.0}),
         *(ANY, f"entirely. … 1. {CORK} …"),
     ),
-    "blanks": ("\n \n" * 200 + FILLING, {"tea": 1}, ANY, "…"),
-    "endless marks": ("a" + "\u0301" * 4_000, {"tea": 1}, "á\u0301", "…"),
+    "blanks": ("\n \n" * 200 + FILLING, {"tea": 1.0}, ANY, "…"),
+    "endless marks": ("a" + "\u0301" * 4_000, {"tea": 1.0}, "á\u0301", "…"),
 }
 
 

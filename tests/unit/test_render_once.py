@@ -113,8 +113,9 @@ def test_a_message_takes_the_place_of_the_memory_that_gives_way_to_it() -> None:
     assert "Ana lives" not in text
     assert text.index("Glasgow") < text.index("Lisbon")
     # A memory that says until when it held says more than the message.
-    given = {"sources": [of_message(1)], "valid_to": SAID + timedelta(days=2)}
-    assert told(fact(1, "Ana lives in Glasgow", 0.9, **given), now).count("Glasgow") == 2
+    until = SAID + timedelta(days=2)
+    ended = fact(1, "Ana lives in Glasgow", 0.9, sources=[of_message(1)], valid_to=until)
+    assert told(ended, now).count("Glasgow") == 2
     # And what a newer statement contradicts in part comes later than as good a match.
     text = told(replace(then, partly_until=SAID), replace(now, score=0.55))
     assert text.index("Glasgow") < text.index("Lisbon")

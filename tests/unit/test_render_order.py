@@ -54,8 +54,8 @@ def test_relevance_decides_and_nothing_else_fills_the_budget(template: str) -> N
 def test_the_block_stops_where_relevance_ends(template: str) -> None:
     """D17: however much room there is; a question for many things goes further."""
     few, many, all_of_them = (
-        len(found_in(rendered(replace(much(), **asked), template, 20_000).text))
-        for asked in ({}, {"broad": True}, {"stops": False})
+        len(found_in(rendered(context, template, 20_000).text))
+        for context in (much(), replace(much(), broad=True), replace(much(), stops=False))
     )
     assert 5 < few < many < all_of_them == 60
 

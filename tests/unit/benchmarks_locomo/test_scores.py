@@ -66,25 +66,20 @@ def run(
 
     What is found among both is what is found among messages.
     """
+    held = ("sessions", "succeeded", "summaries", "messages", "memories", "with_sources")
+    questions = [
+        BenchmarkQuestion(f"q{n}", "ann", "?", ("temporal", "multi-hop")[n % 2], frozenset("m"))
+        for n in range(len(facts))
+    ]
+    scores = {
+        "facts": {BALANCED.name: facts, COSINE.name: cosine},
+        "messages": {BALANCED.name: messages},
+        "both": {BALANCED.name: messages},
+    }
     return EmbedderRun(
-        data=data,
-        kind=kind,
-        embedder=f"{kind}:model",
-        held=dict.fromkeys(
-            ("sessions", "succeeded", "summaries", "messages", "memories", "with_sources"), 2
-        ),
-        questions=[
-            BenchmarkQuestion(f"q{n}", "ann", "?", ("temporal", "multi-hop")[n % 2], frozenset("m"))
-            for n in range(len(facts))
-        ],
-        ceiling=0.9,
-        scores={
-            "facts": {BALANCED.name: facts, COSINE.name: cosine},
-            "messages": {BALANCED.name: messages},
-            "both": {BALANCED.name: messages},
-        },
-        seconds={"loading": 1.0, "asking": 2.0},
-    )
+        data=data, kind=kind, embedder=f"{kind}:model", held=dict.fromkeys(held, 2),
+        questions=questions, ceiling=0.9, scores=scores, seconds={"loading": 1.0, "asking": 2.0},
+    )  # fmt: skip
 
 
 def verdicts(measured: EmbedderRun) -> list[bool | None]:

@@ -31,17 +31,10 @@ def row(
 ) -> LatencyFigures:
     where = {"store": store, "size": size, "callers": 1, "delay_ms": 0, "spread": 20, **place}
     return LatencyFigures(
-        subject=subject,
-        place=MeasurementConditions(**where),
-        p50=p50,
-        p95=2 * p50,
-        p99=3 * p50,
-        per_second=1_000 / p50,
+        subject=subject, place=MeasurementConditions(**where), p50=p50, p95=2 * p50, p99=3 * p50,
+        per_second=1_000 / p50, caller_share=0.2, looked_at=10, faults={},
         cpu_ms={"service": 0.5, "postgres": 0.4, "embedder": 0.1, "caller": 0.2},
-        caller_share=0.2,
-        looked_at=10,
-        faults={},
-    )
+    )  # fmt: skip
 
 
 REPORT = RetrievalMeasurements(

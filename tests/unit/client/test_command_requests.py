@@ -48,33 +48,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 SEARCH: dict[str, Any] = {
-    "types": ["MEMORY_TYPE_GOAL", "MEMORY_TYPE_FACT"],
-    "tags": ["a", "b"],
-    "statuses": ["MEMORY_STATUS_ARCHIVED"],
-    "sources": ["MEMORY_SOURCE_EXPLICIT"],
-    "source_types": ["gmail", "jira"],
-    "scopes": ["SEARCH_SCOPE_MEMORIES", "SEARCH_SCOPE_MESSAGES"],
-    "limit": 3,
-    "min_score": 0.25,
-    "min_relevance": 0.5,
-    "confidence_min": "CONFIDENCE_HIGH",
-    "entity": "Ilse",
-    "conversation_id": "c1",
-    "created_after": "2024-01-01T00:00:00Z",
-    "created_before": "2025-01-01T00:00:00Z",
-    "as_of": END_OF_MAY_1,
-    "known_at": "2024-06-01T10:00:00Z",
-    "reference_time": "2024-07-01T00:00:00Z",
-    "ranking": "weighted",
-    "weights": {"keyword": 2.0, "recency": 0.0},
-    "explain": True,
-    "excerpt_messages": 2,
-    "count_access": False,
-    "include_doubtful": False,
-    "query_embedding": [0.5, -1.0, 0.0],
-    "metadata_filter": {"team": "data"},
+    "types": ["MEMORY_TYPE_GOAL", "MEMORY_TYPE_FACT"], "tags": ["a", "b"],
+    "statuses": ["MEMORY_STATUS_ARCHIVED"], "sources": ["MEMORY_SOURCE_EXPLICIT"],
+    "source_types": ["gmail", "jira"], "scopes": ["SEARCH_SCOPE_MEMORIES", "SEARCH_SCOPE_MESSAGES"],
+    "limit": 3, "min_score": 0.25, "min_relevance": 0.5, "confidence_min": "CONFIDENCE_HIGH",
+    "entity": "Ilse", "conversation_id": "c1", "created_after": "2024-01-01T00:00:00Z",
+    "created_before": "2025-01-01T00:00:00Z", "as_of": END_OF_MAY_1,
+    "known_at": "2024-06-01T10:00:00Z", "reference_time": "2024-07-01T00:00:00Z",
+    "ranking": "weighted", "weights": {"keyword": 2.0, "recency": 0.0}, "explain": True,
+    "excerpt_messages": 2, "count_access": False, "include_doubtful": False,
+    "query_embedding": [0.5, -1.0, 0.0], "metadata_filter": {"team": "data"},
     "consistency_token": "abc",
-}
+}  # fmt: skip
 SEARCH_OPTIONS = (
     "--type goal --type Fact --tag a --tag b --status archived --source explicit"
     " --source-type gmail --source-type jira --scope memories --scope Messages --limit 3"
