@@ -285,9 +285,10 @@ def test_row_28_a_memory_ends_once() -> None:
 
 
 def test_row_28_a_successor_is_a_place_in_the_reply_or_nothing_or_drops_the_item() -> None:
-    for by in [0, None, -1, 1, 77, True, False, 0.0, "0", [0], {}]:
+    cases: list[tuple[Any, list[int | None]]] = [(0, [0]), (None, [None])]
+    cases += [(by, []) for by in (-1, 1, 77, True, False, 0.0, "0", [0], {})]
+    for by, kept in cases:
         found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", "by": by}])
-        kept = [by] if by is None or (type(by) is int and by == 0) else []
         assert [closed.by for closed in found.contradicted] == kept, by
         assert found.dropped == 1 - len(kept), by
     (closed,) = answered(new_memories=[item()], contradicted_memories=[{"id": "e1"}]).contradicted
