@@ -286,7 +286,8 @@ def test_row_28_a_memory_ends_once() -> None:
 
 def test_row_28_a_successor_is_a_place_in_the_reply_or_nothing_or_drops_the_item() -> None:
     cases: list[tuple[Any, list[int | None]]] = [(0, [0]), (None, [None])]
-    cases += [(by, []) for by in (-1, 1, 77, True, False, 0.0, "0", [0], {})]
+    no_places: list[Any] = [-1, 1, 77, True, False, 0.0, "0", [0], {}]
+    cases += [(by, []) for by in no_places]
     for by, kept in cases:
         found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", "by": by}])
         assert [closed.by for closed in found.contradicted] == kept, by
