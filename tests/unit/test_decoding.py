@@ -269,9 +269,10 @@ def test_free_json_is_in_normal_form_and_what_is_wrong_with_it_has_a_path() -> N
     for _ in range(17):
         deep = {"k": deep}
     checks.struct("deep", free(deep))
+    checks.struct("big", free({"k": "x" * 65_536}))
     checks.struct("nul", free({"a": {"b\x00": 1}}))
     checks.struct("nan", free({"a": [0, float("nan")]}))
-    assert set(violations(checks)) == {"deep" + ".k" * 17, "nul.a.b\x00", "nan.a[1]"}
+    assert set(violations(checks)) == {"deep" + ".k" * 17, "big", "nul.a.b\x00", "nan.a[1]"}
 
 
 def test_violations_are_counted_and_only_so_many_kept() -> None:
