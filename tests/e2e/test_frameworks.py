@@ -184,6 +184,7 @@ async def test_strands(services: Services, memory: AsyncHitherto) -> None:
         ("user", "Tôi sống ở đâu?"),
         ("assistant", "You said: Tôi sống ở đâu?"),
     ]
+    assert await kept(memory, "dan", "requests") == [*yes, *yes]
     [saved] = [one async for one in memory.memories("bea")]
     assert (saved.content, saved.origin) == ("Bea is allergic to peanuts.", "assistant")
     assert saved.conversation_id == "tools"

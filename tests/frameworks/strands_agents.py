@@ -49,6 +49,13 @@ def the_words_are_kept_and_told(memory: Hitherto) -> None:
     tuesday("Tôi sống ở đâu?")
 
 
+def agents_share_a_store(memory: Hitherto) -> None:
+    """A new agent for each request, which says the same words again."""
+    store = HithertoMemoryStore(memory, user="dan", conversation="requests", timeout=60)
+    for _ in range(2):
+        agent(store)("Yes.")
+
+
 async def the_model_saves_and_finds(memory: Hitherto) -> None:
     """With the tools of the manager; whoever drives the loop flushes."""
     store = HithertoMemoryStore(memory, user="bea", conversation="tools", timeout=60)
@@ -82,6 +89,7 @@ def a_run_goes_on_without_memory() -> None:
 def main() -> None:
     with Hitherto(timeout=120) as memory:
         the_words_are_kept_and_told(memory)
+        agents_share_a_store(memory)
         asyncio.run(the_model_saves_and_finds(memory))
         calls_of_tools_are_kept_if_they_pass_the_filter(memory)
     a_run_goes_on_without_memory()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Sequence
@@ -103,8 +102,6 @@ class HithertoMemoryStore(MemoryStore):
         self._timeout = timeout
         self._origin = origin
         self._recollection = Recollection(memory, timeout=timeout, max_tokens=None)
-        self._stem = uuid.uuid4().hex
-        """Makes ids of messages unique, whose numbers begin anew in every process."""
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """What is known that matters for a question, best first, with days and speakers."""
@@ -118,10 +115,12 @@ class HithertoMemoryStore(MemoryStore):
     async def add_messages(
         self, messages: list[Message], context: AddMessagesContext | None = None
     ) -> None:
-        """Add what was said to the conversation, now or with a later call."""
-        numbers = context.sequence_numbers if context is not None else None
-        said = list(self._said(messages, numbers or [uuid.uuid4().hex for _ in messages]))
-        await asyncio.to_thread(self._recollection.keep, self._chat, said)
+        """Add what was said to the conversation, now or with a later call.
+
+        The manager calls it once for each message, since it does not raise. The numbers in the
+        context begin anew in every manager, and so cannot tell messages apart.
+        """
+        await asyncio.to_thread(self._recollection.keep, self._chat, list(_said(messages)))
 
     def _search(self, query: str, limit: int) -> list[MemoryEntry]:
         found = find(self._memory, self._chat.user, query, limit=limit, timeout=self._timeout)
@@ -144,23 +143,6 @@ class HithertoMemoryStore(MemoryStore):
         """Where the user lives, for the days of results."""
         return zone_or_utc(self._memory.connection, self._chat.user)
 
-    def _said(
-        self, messages: Sequence[Message], numbers: Sequence[int | str]
-    ) -> Iterator[MessageInput]:
-        """What is said in messages; the same message with the same number has the same id."""
-        for number, message in zip(numbers, messages, strict=True):
-            for part, utterance in enumerate(_utterances(message)):
-                for place, piece in enumerate(pieces(utterance.text)):
-                    identity = json.dumps([self._stem, number, part, place, piece])
-                    said: MessageInput = {
-                        "id": f"said_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
-                        "role": utterance.role,
-                        "content": piece,
-                    }
-                    if utterance.name:
-                        said["name"] = storable(utterance.name)[:128]
-                    yield said
-
 
 def _entry(item: FoundItem) -> MemoryEntry:
     """An entry with the day and the speaker in its content: the model is told nothing else."""
@@ -169,6 +151,21 @@ def _entry(item: FoundItem) -> MemoryEntry:
     content = f"{item.text} ({notes})" if notes else item.text
     metadata = {"kind": item.kind, "id": item.id, "score": round(item.score, 3)}
     return MemoryEntry(content=content, metadata=metadata)
+
+
+def _said(messages: Sequence[Message]) -> Iterator[MessageInput]:
+    """What is said in messages."""
+    for message in messages:
+        for utterance in _utterances(message):
+            for piece in pieces(utterance.text):
+                said: MessageInput = {
+                    "id": f"said_{uuid.uuid4().hex}",
+                    "role": utterance.role,
+                    "content": piece,
+                }
+                if utterance.name:
+                    said["name"] = storable(utterance.name)[:128]
+                yield said
 
 
 def _utterances(message: Message) -> Iterator[Utterance]:
