@@ -308,5 +308,7 @@ async def test_google_adk(services: Services, memory: AsyncHitherto) -> None:
         ("assistant", "Done."),
     ]
     assert await kept(memory, "one/bea", "s1") == [("user", "Bea works in Faro.")]
+    spoken = [("user", "Who am I?"), ("assistant", "You are Bea.")]
+    assert await kept(memory, "one/bea", "s2") == spoken
     [forgotten] = [one async for one in memory.memories("one/bea", statuses=["forgotten"])]
     assert (forgotten.origin, forgotten.metadata) == ("user", {"from": "form"})

@@ -15,7 +15,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.preload_memory_tool import preload_memory_tool
-from google.genai.types import Content, Part
+from google.genai.types import Content, Part, Transcription
 
 from hitherto_client import Hitherto, HithertoCallError
 from hitherto_client.integrations.google_adk import HithertoMemoryService
@@ -80,6 +80,14 @@ async def statements_are_saved_found_and_forgotten(service: HithertoMemoryServic
     event = Event(author="user", content=Content(role="user", parts=parts))
     for _ in range(2):
         await service.add_events_to_memory(**scope, events=[event], session_id="s1")
+    asked = Transcription(text="Who am I?", finished=True)
+    told = Transcription(text="You are Bea.", finished=True)
+    spoken = [
+        Event(author="user", input_transcription=asked),
+        Event(author="assistant", output_transcription=told, partial=True),
+        Event(author="assistant", output_transcription=told),
+    ]
+    await service.add_events_to_memory(**scope, events=spoken, session_id="s2")
     found = (await service.search_memory(**scope, query="Any peanuts?")).memories
     [memory] = [one for one in found if one.custom_metadata["kind"] == "memory"]
     assert memory.content == peanuts

@@ -48,8 +48,8 @@ class HithertoMemoryService(BaseMemoryService):
 
     What the user and the agents say is kept in a conversation that has the session's id, each
     event once, however often it is added. Calls of tools, their results and thoughts are not kept.
-    If the user has switched memory off, nothing is kept or found. A call that fails raises
-    HithertoCallError.
+    If the user has switched memory off, nothing is kept or found, and `add_memory` raises
+    HithertoCallError, as every call that fails.
     """
 
     def __init__(
@@ -169,8 +169,14 @@ class HithertoMemoryService(BaseMemoryService):
             self._memory.forget_memory(user, memory_id, timeout=self._timeout)
 
 
+def _said(event: Event) -> str:
+    """What is said in an event: written, or spoken in a live session, which has no content then."""
+    spoken = event.input_transcription or event.output_transcription
+    return _words(event.content) or (spoken.text if spoken else None) or ""
+
+
 def _words(content: Content | None) -> str:
-    """What is said, without thoughts, files, and calls of tools."""
+    """What is written, without thoughts, files, and calls of tools."""
     parts = (content.parts if content is not None else None) or ()
     return "\n".join(part.text for part in parts if part.text and not part.thought)
 
@@ -179,7 +185,7 @@ def _messages(event: Event, metadata: dict[str, Any]) -> Iterator[MessageInput]:
     """What is said in an event, in several messages if it is long."""
     if event.partial:
         return  # A whole event follows.
-    for place, piece in enumerate(pieces(_words(event.content))):
+    for place, piece in enumerate(pieces(_said(event))):
         message: MessageInput = {
             "id": f"{event.id}_{place}" if place else event.id,
             "role": "user" if event.author == "user" else "assistant",
