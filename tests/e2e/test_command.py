@@ -134,19 +134,6 @@ async def test_a_memory_from_save_to_restore(at: Typed) -> None:
     await at("memory", "ana", "01890000-0000-7000-8000-000000000000", code=1)
 
 
-async def test_b1_transcripts_are_imported_line_by_line(at: Typed, tmp_path: Path) -> None:
-    """A bad line is named and stops nothing; the same file again changes nothing."""
-    good = [said(f"I live in Porto {n}.", f"c{n}", f"user-{n}") for n in range(30)]
-    bad = {**said("x", "bad"), "time_zone": "Nowhere/At_All"}
-    path = lines(tmp_path, *good[:20], bad, *good[20:])
-    for known in (0, 30):
-        (found,) = (await at.json("import", path, code=1))["files"]
-        assert (found["accepted"], found["deduplicated"], found["rejected"]) == (30, known, 1)
-        assert found["errors"][0]["line"] == 21
-        assert "time_zone" in found["errors"][0]["problem"]
-    assert (await at.json("jobs", "--all"))["total_size"] == 30
-
-
 async def test_b16_documents(at: Typed, tmp_path: Path) -> None:
     """Added, the same again, listed, shown, and deleted."""
     path = tmp_path / "Sổ tay.txt"

@@ -280,20 +280,6 @@ async def test_row_39_corrections_at_once_lose_nothing(services: Services) -> No
     assert again.version == 15
 
 
-async def test_row_36_a_key_replays_a_correction(services: Services) -> None:
-    saved = (await save(services, "Ana lives in Porto")).memory
-    first = await update(services, saved.id, content="Ana lives in Lisbon", version=1, key="k")
-    again = await update(services, saved.id, content="Ana lives in Lisbon", version=1, key="k")
-    assert again == first
-    request = pb.UpdateMemoryRequest(
-        user_id="ana",
-        memory_id=saved.id,
-        memory=memory_pb2.Memory(content="Ana lives in Rome"),
-        idempotency_key="k",
-    )
-    assert (await refused(services, UPDATE, masked(request))).reason == "IDEMPOTENCY_KEY_REUSED"
-
-
 async def test_a_change_without_a_mask_is_refused(services: Services) -> None:
     saved = (await save(services, "Ana lives in Porto")).memory
     memory = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
-import pytest
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2, search_pb2
@@ -28,8 +27,9 @@ from tests.e2e.handing_over import (
     vector_states,
 )
 from tests.e2e.learning import ended, learn, memories, rows, talk
-from tests.e2e.methods import METHODS, ask, read_refusal, refused
+from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.privacy import choose
+from tests.e2e.sessions import refusal_of
 from tests.e2e.test_delete_conversation import everything
 
 INGEST = METHODS["ExtractionService/IngestDocuments"]
@@ -50,9 +50,7 @@ async def get(services: Services, document_id: str, user: str = "ana") -> Any:
 
 
 async def reason_of(call: Any) -> str:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return read_refusal(caught.value).reason
+    return (await refusal_of(call)).reason
 
 
 async def test_a_document_is_stored_whole_and_made_findable(modelled: Services) -> None:
@@ -221,9 +219,8 @@ async def test_a_request_of_four_mebibytes(services: Services) -> None:
     held = "".join("".join(chunks(services.conninfo)).split())
     assert held == "".join((words + sentence).split())
     check_index(services.conninfo)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await hand_over(services, document("d2", words + space + sentence * 100))
-    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    refusal = await refusal_of(hand_over(services, document("d2", words + space + sentence * 100)))
+    assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_with_memory_off_nothing_is_stored(start_services: StartServices) -> None:
@@ -338,18 +335,6 @@ async def test_deleting_leaves_no_trace_but_what_was_learnt(services: Services) 
     assert await listed(services) == ["d0"]
     assert (await get(services, kept[0])).source_id == "d0"
     assert await reason_of(get(services, ids[0])) == "DOCUMENT_NOT_FOUND"
-
-
-async def test_a_second_time_there_is_nothing_to_delete(services: Services) -> None:
-    """NOT_FOUND without a key; with one the first counts again (B4); nothing of others (row 60)."""
-    ids, _ = await taken_in(services, document("d1", "Tea."))
-    assert await reason_of(delete(services, ids[0], user="bea")) == "DOCUMENT_NOT_FOUND"
-    assert await reason_of(get(services, ids[0], user="bea")) == "DOCUMENT_NOT_FOUND"
-    first = dict((await delete(services, ids[0], key="k")).counts)
-    assert first["documents"] == 1
-    assert dict((await delete(services, ids[0], key="k")).counts) == first
-    assert await reason_of(delete(services, ids[0])) == "DOCUMENT_NOT_FOUND"
-    assert (await hand_over(services, document("d1", "Tea."))).document_ids != ids
 
 
 async def test_entities_of_memories_and_documents_are_the_same(services: Services) -> None:

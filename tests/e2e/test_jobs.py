@@ -18,7 +18,6 @@ from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_shared.identifiers import uuid7
 from tests.e2e import learning
 from tests.e2e.conftest import Services, StartServices
-from tests.e2e.learning import rows
 from tests.e2e.methods import METHODS, OFFERED, ask, call, insist
 from tests.e2e.requests import places, valid
 from tests.e2e.sessions import refusal_of
@@ -91,26 +90,6 @@ async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, list[str]
     return refused.code, refused.reason, list(refused.fields)
 
 
-async def test_a_batch_is_refused_whole_and_every_fault_is_named(services: Services) -> None:
-    """B1: violations in the caller's field names, all at once; nothing is stored."""
-    batch = [transcript(conversation=f"c{n}") for n in range(5)]
-    batch[3].ClearField("user_id")
-    batch[3].messages[1].ClearField("content")
-    batch[4].messages[1].id = "m1"
-    batch[1].messages[0].role = conversation_pb2.ROLE_UNSPECIFIED
-    code, _, fields = await refusal(
-        services.extraction.SubmitTranscripts(pb.SubmitTranscriptsRequest(transcripts=batch))
-    )
-    assert code == grpc.StatusCode.INVALID_ARGUMENT
-    assert sorted(fields) == [
-        "transcripts[1].messages[0].role",
-        "transcripts[3].messages[1].content",
-        "transcripts[3].user_id",
-        "transcripts[4].messages[1].id",
-    ]
-    assert rows(services.conninfo, "SELECT 1 FROM jobs, messages, users") == []
-
-
 async def test_an_overlapping_transcript_is_extracted_once(modelled: Services) -> None:
     """faults.md row 38: ten messages in both; the model sees each message once."""
     first, second = transcript(1, 12), transcript(3, 14)
@@ -162,7 +141,7 @@ async def test_one_key_a_hundred_times_at_once_makes_one_job(services: Services)
         *(insist(lambda: submit(services, transcript(), key="k1")) for _ in range(100))
     )
     assert len({job.id for (job,) in answers}) == 1
-    listed = await services.extraction.ListJobs(pb.ListJobsRequest(user_id="ana"))
+    listed = await ask(services, "ListJobs")
     assert listed.total_size == 1
     # B4: the first answer again, as the job is now; another body is ALREADY_EXISTS.
     await watch(services, listed.jobs[0].id)
@@ -296,7 +275,7 @@ async def test_a_watch_the_client_leaves_leaves_nothing_behind(
         for call in calls:
             call.cancel()
         await eventually(lambda: job.id not in watching)
-        got = await services.extraction.GetJob(pb.GetJobRequest(job_id=job.id))
+        got = await ask(services, "GetJob", job_id=job.id)
         assert got.job.state == job_pb2.JOB_STATE_RUNNING
 
 
@@ -318,9 +297,9 @@ async def test_unusable_replies_end_dead_listed_and_replayable(modelled: Service
     assert (await watch(modelled, later.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
     assert await memories(modelled) == [told(3), told(4)]
     dead = [job_pb2.JOB_STATE_DEAD]
-    listed = await modelled.extraction.ListJobs(pb.ListJobsRequest(states=dead))
+    listed = await ask(modelled, "ListJobs", user_id="", states=dead)
     assert [(each.id, each.error) for each in listed.jobs] == [(job.id, seen[-1].error)]
-    retried = await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job.id))
+    retried = await ask(modelled, "RetryJob", job_id=job.id)
     assert retried.job.state == job_pb2.JOB_STATE_QUEUED
     assert (await watch(modelled, job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
     assert await memories(modelled) == [told(n) for n in range(1, 5)]
@@ -349,7 +328,7 @@ async def test_jobs_can_be_cancelled_while_they_wait_and_while_they_run(modelled
     (waiting,) = await submit(modelled, transcript(3, 4))
     await modelled.model.called(1)
     for job in (waiting, running):
-        cancelled = await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=job.id))
+        cancelled = await ask(modelled, "CancelJob", job_id=job.id)
         assert cancelled.job.state == job_pb2.JOB_STATE_CANCELLED
         assert cancelled.job.error == "CANCELLED_BY_CALLER"
     go.set()
@@ -357,7 +336,7 @@ async def test_jobs_can_be_cancelled_while_they_wait_and_while_they_run(modelled
     (third,) = await submit(modelled, transcript(5, 6))
     assert (await watch(modelled, third.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
     assert await memories(modelled) == [told(5), told(6)]
-    await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=running.id))
+    await ask(modelled, "RetryJob", job_id=running.id)
     assert (await watch(modelled, running.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
     assert await memories(modelled) == [told(n) for n in (1, 2, 5, 6)]
 

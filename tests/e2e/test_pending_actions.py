@@ -180,19 +180,6 @@ class TestIdempotency:
         late = await resolve(services, decided, CONFIRMED, key="c")
         assert late.status == COMPLETED, "the action as it is now"
 
-    async def test_b4_at_once_it_is_done_once(self, services: Services) -> None:
-        request = pb.AddPendingActionRequest(
-            user_id="ana", session_id="s1", type="call", idempotency_key="k"
-        )
-        added = await asyncio.gather(*(stub(services).AddPendingAction(request) for _ in range(6)))
-        assert len({response.pending_action.id for response in added}) == 1
-        (action,) = (await read(services)).pending_actions
-        decided = await asyncio.gather(
-            *(resolve(services, action.id, COMPLETED, key="r") for _ in range(6))
-        )
-        assert {one.status for one in decided} == {COMPLETED}
-        assert rows(services.conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
-
     async def test_b4_another_body_is_refused_and_a_refused_call_takes_no_key(
         self, services: Services
     ) -> None:

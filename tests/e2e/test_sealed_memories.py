@@ -220,14 +220,3 @@ async def test_c6_words_that_change_with_the_seal_are_in_the_history(sealing: Se
     assert plain(cleared.before)["metadata"] == {"n": 1}
     assert plain(cleared.after)["metadata"] == {"n": 2}
     assert "content" not in plain(cleared.after)
-
-
-async def test_h3_while_the_embedder_is_away_it_is_sealed_and_embedded_later(
-    sealing: Services,
-) -> None:
-    sealing.model.queue(StatusFault(503), StatusFault(503), StatusFault(503), endpoint="embeddings")
-    await save(sealing, "Ana takes zolpidem every single night now", type=PERSONAL)
-    assert in_clear(sealing.conninfo, "zolpidem") == {}
-    made = "SELECT 1 FROM hitherto.sealed_embeddings"
-    await eventually(lambda: rows(sealing.conninfo, made), seconds=60)
-    assert in_clear(sealing.conninfo, "zolpidem") == {}

@@ -428,31 +428,6 @@ class TestBrokenSeals:
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "SEAL_BROKEN"
 
-    async def test_h3_somebody_elses_words_do_not_open_here(
-        self, services: Services, key: UserKey
-    ) -> None:
-        """Not those of another user, another tenant or another row, whoever moved them."""
-        keys = keys_of(services.folder)
-        facts = [Fact(f"a memory {n}", type="personal", created_at=NOW - n * DAY) for n in range(4)]
-        ids = await hide(services.conninfo, key, facts, embedder=OfflineEmbedder())
-        stolen = words_of(Fact("stolen words"))
-        bo, abroad = await keys.make(key.tenant_id, "bo"), await keys.make("other", "ana")
-        for memory_id, sealed in (
-            (ids[0], bo.seal(stolen, MEMORY.place(ids[0]))),
-            (ids[1], abroad.seal(stolen, MEMORY.place(ids[1]))),
-            (ids[2], key.seal(stolen, MEMORY.place(uuid7()))),
-        ):
-            write(
-                services.conninfo,
-                "UPDATE memories SET sealed = %s WHERE memory_id = %s",
-                sealed,
-                memory_id,
-            )
-        found = await search(services, "stolen words", limit=20)
-        assert contents(found) == ["a memory 3"]
-        assert leg(found).reason.startswith("3 left out")
-        assert contents(await context(services)) == ["a memory 3"]
-
 
 def write(conninfo: str, statement: str, *values: Any) -> None:
     with psycopg.connect(conninfo, autocommit=True) as connection:

@@ -30,9 +30,7 @@ from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval import context
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.snapshots import Snapshots
-from hitherto_retrieval.storage import memory_candidates
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.models import Scope
 from tests.conftest import as_superuser, new_database
@@ -42,7 +40,6 @@ from tests.e2e.learning import learn, rows, talk
 from tests.e2e.leaving import erase
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose, clear
-from tests.integration.retrieval.seed import Fact, remember
 from tests.tenants import Tenant, token_settings
 from tests.waiting import eventually
 
@@ -478,57 +475,6 @@ def tell(conninfo: str, user: str, memory_id: str) -> None:
         user=user,
         memory=memory_id,
     )
-
-
-async def test_many_of_one_user(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More memories than any leg brings in, words that many share; found by signs first."""
-    monkeypatch.setattr(memory_candidates, "CODES_ABOVE", 100)
-    facts = [
-        Fact(
-            f"Ana {('likes tea', 'saw Oslo', 'plans trips', 'works')[n % 4]} for the {n}th time",
-            type=("fact", "goal", "preference")[n % 3],
-            importance=(0.2, 0.5, 0.9)[n % 3],
-            tags=["trips"] if n % 5 == 0 else [],
-            entities=["Oslo"] if n % 4 == 1 else [],
-        )
-        for n in range(300)
-    ]
-    await remember(stage.conninfo, "ana", facts, embedder=OfflineEmbedder())
-    chance = random.Random(8)
-    for _ in range(16):
-        held, plain = await stage.both("SearchMemories", _question(chance))
-        assert held == plain
-
-
-async def test_who_writes_reads_it_at_once(stage: Stage) -> None:
-    """No read after a write answers with what was before it."""
-    await save(stage.services, "Ana likes tea number 0")
-    asked = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="tea", limit=50)
-    for number in range(1, 12):
-        await stage.both("SearchMemories", asked)
-        saved = await save(stage.services, f"Ana likes tea number {number}")
-        found = await stage.services.retrieval.SearchMemories(asked)
-        assert saved.memory.id in [result.memory.id for result in found.results]
-        if number % 3 == 0:
-            await stage.both("SearchMemories", asked)
-            await forget(stage.services, saved.memory.id)
-            found = await stage.services.retrieval.SearchMemories(asked)
-            assert saved.memory.id not in [result.memory.id for result in found.results]
-
-
-async def test_memories_of_every_status_are_found_again(stage: Stage) -> None:
-    """D8: a snapshot has the current ones only; the database has the forgotten ones as well."""
-    gone = await save(stage.services, "Ana likes tea")
-    await save(stage.services, "Ana likes tea from Porto")
-    await forget(stage.services, gone.memory.id)
-    forgotten, active = memory_pb2.MEMORY_STATUS_FORGOTTEN, memory_pb2.MEMORY_STATUS_ACTIVE
-    for statuses, expected in (([forgotten], 1), ([forgotten, active], 2), ([active], 1)):
-        asked = retrieval_service_pb2.SearchMemoriesRequest(
-            user_id="ana", query="tea", statuses=statuses, explain=True
-        )
-        held, plain = await stage.both("SearchMemories", asked)
-        assert held == plain
-        assert len(held[0].results) == expected
 
 
 async def test_tenants_and_users_of_one_name_are_held_apart(pair: Pair) -> None:

@@ -16,9 +16,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hitherto.v1 import memory_pb2, profile_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
-from tests.e2e.curating import forget, restore, save, update
+from tests.e2e.curating import save, update
 from tests.e2e.handing_over import document, taken_in
-from tests.e2e.learning import ALL_STATUSES, learn, replies, rows, shown, talk
+from tests.e2e.learning import learn, replies, rows, shown, talk
 from tests.e2e.methods import ask
 from tests.e2e.sealing import change_profile
 from tests.e2e.travelling import at, contents_at, now_of, stamp
@@ -226,22 +226,6 @@ async def test_b13_an_achieved_goal_was_open_before(modelled: Services) -> None:
         assert found.status == status, moment
         assert found.importance == pytest.approx(importance), moment
     assert await contents_at(modelled, as_of=MARCH - DAY) == []
-
-
-async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(modelled: Services) -> None:
-    saved = (await save(modelled, "Ana likes tea", valid_from=stamp(MARCH))).memory
-    known = now_of(modelled.conninfo)
-    await forget(modelled, saved.id)
-    hidden = now_of(modelled.conninfo)
-    for moment in ({"as_of": MAY}, {"known_at": known}, {"as_of": MAY, "known_at": known}):
-        assert await contents_at(modelled, "tea", **moment) == [], moment
-    listed = await ask(modelled, "ListMemories", known_at=stamp(known), statuses=ALL_STATUSES)
-    assert not listed.memories
-    await restore(modelled, saved.id)
-    for moment in ({"as_of": MAY}, {"known_at": known}, {}):
-        assert await contents_at(modelled, "tea", **moment) == ["Ana likes tea"], moment
-    # At that time it was forgotten.
-    assert await contents_at(modelled, "tea", known_at=hidden) == []
 
 
 async def test_d1_the_block_of_the_past_tells_only_the_past(modelled: Services) -> None:
