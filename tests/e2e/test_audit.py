@@ -103,10 +103,8 @@ def dump(conninfo: str) -> str:
 async def save(
     services: Services, content: str, *, user: str = "ana", request_key: str = ""
 ) -> Any:
-    return await services.memory.SaveMemory(
-        memory_service_pb2.SaveMemoryRequest(
-            user_id=user, content=content, idempotency_key=request_key
-        )
+    return await ask(
+        services, "SaveMemory", user_id=user, content=content, idempotency_key=request_key
     )
 
 

@@ -35,10 +35,10 @@ from tests.e2e.methods import (
     call,
     every_offered_method,
     outcome,
-    read_refusal,
     refused,
 )
 from tests.e2e.requests import Kind, message, places, submit, transcript, valid
+from tests.e2e.sessions import refusal_of
 from tests.tenants import Tenant
 
 pytestmark = pytest.mark.usefixtures("apart")
@@ -128,8 +128,8 @@ async def submitted(services: Services, *transcripts: conversation_pb2.Transcrip
 
 
 async def still_answers(services: Services) -> None:
-    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana"))
-    await services.extraction.ListJobs(extraction.ListJobsRequest())
+    await ask(services, "GetContext")
+    await ask(services, "ListJobs", user_id="")
 
 
 def test_every_call_but_those_about_everybody_names_something() -> None:
@@ -268,7 +268,7 @@ async def test_all_violations_come_at_once(services: Services) -> None:
     }
     assert refusal.metadata == {"field": "transcripts[1].messages[0].content"}
     # All or nothing: the good transcript of the batch was not taken either.
-    assert not (await services.extraction.ListJobs(extraction.ListJobsRequest())).jobs
+    assert not (await ask(services, "ListJobs", user_id="")).jobs
 
 
 async def test_more_violations_than_a_status_holds(services: Services) -> None:
@@ -293,9 +293,8 @@ async def test_ten_megabytes_are_too_much_and_memory_stays_flat(services: Servic
     process = psutil.Process()
 
     async def once() -> None:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call(services, SUBMIT, big)
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        refusal = await refusal_of(call(services, SUBMIT, big))
+        assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
     for _ in range(3):
         await once()
@@ -308,9 +307,10 @@ async def test_ten_megabytes_are_too_much_and_memory_stays_flat(services: Servic
     assert process.memory_info().rss - before < 100_000_000
     # 32 MiB that travel as a few kilobytes.
     bomb = submit(transcript(message("\0" * (32 * 1024 * 1024))))
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await services.extraction.SubmitTranscripts(bomb, compression=grpc.Compression.Gzip)
-    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    refusal = await refusal_of(
+        services.extraction.SubmitTranscripts(bomb, compression=grpc.Compression.Gzip)
+    )
+    assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     await still_answers(services)
 
 
@@ -346,8 +346,8 @@ async def test_a_message_of_more_than_64_kib_is_stored_cut(services: Services) -
     sent = transcript(message(exact, id="fits"), message(long, id="cut"))
     await services.extraction.SubmitTranscripts(submit(sent))
     await services.extraction.SubmitTranscripts(submit(sent))
-    read = await services.retrieval.GetConversation(
-        retrieval.GetConversationRequest(user_id=sent.user_id, conversation_id=sent.conversation_id)
+    read = await ask(
+        services, "GetConversation", user_id=sent.user_id, conversation_id=sent.conversation_id
     )
     fits, cut = (each.content for each in read.messages)
     assert fits == exact
@@ -528,7 +528,7 @@ async def test_query_syntax_is_text(services: Services) -> None:
     ):
         request = retrieval.SearchMemoriesRequest(user_id="ana", query=text, explain=True)
         await services.retrieval.SearchMemories(request)
-        await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana", query=text))
+        await ask(services, "GetContext", query=text)
         # A name needs a sign that can be seen, and a list of blanks names nothing.
         seen = text[:60].strip() if any(map(str.isprintable, text.strip())) else ""
         listed = await ask(services, "ListMemories", tags=[text[:60]], entity=seen)
@@ -570,9 +570,7 @@ async def test_a_message_id_never_changes_its_content(services: Services) -> Non
 
 async def test_an_unknown_call_is_unimplemented(services: Services) -> None:
     unknown: Any = services.retrieval_channel.unary_unary("/hitherto.v1.RetrievalService/Nonsense")
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await unknown(b"")
-    assert read_refusal(caught.value).code is grpc.StatusCode.UNIMPLEMENTED
+    assert (await refusal_of(unknown(b""))).code is grpc.StatusCode.UNIMPLEMENTED
 
 
 def _nested(depth: int, *, key: str = "k", leaf: Any = 1) -> Struct:

@@ -15,8 +15,9 @@ from hitherto.v1 import history_pb2, memory_service_pb2, profile_pb2, retrieval_
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, submit, talk
 from tests.e2e.masks import masked
-from tests.e2e.methods import ask, read_refusal
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
+from tests.e2e.sessions import refusal_of
 from tests.tenants import SUBJECT
 
 MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -152,9 +153,8 @@ async def test_what_one_message_shows_is_told_to_nobody_however_good_the_answer(
 async def test_feedback_with_a_key_counts_once(services: Services) -> None:
     """B4: a repeated call moves nothing again and tells the same. Not of a message of the user."""
     await learn(services, talk(("user", "Any new mail?"), at=MORNING))
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await services.memory.RecordFeedback(feedback("ana", rating=5))
-    assert read_refusal(caught.value).reason == "MESSAGE_NOT_FOUND"
+    refusal = await refusal_of(services.memory.RecordFeedback(feedback("ana", rating=5)))
+    assert refusal.reason == "MESSAGE_NOT_FOUND"
     await answered(services, "ana", [])
     request = feedback("ana", rating=5, idempotency_key="k1")
     first = await services.memory.RecordFeedback(request)
@@ -202,9 +202,7 @@ async def test_a_profile_is_made_and_changed_by_hand(services: Services) -> None
     assert same.version == 2
     emptied = await update(services, "summary", "current_projects")
     assert (emptied.version, emptied.summary, list(emptied.current_projects)) == (3, "", [])
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await update(services, summary="Three.", version=1)
-    refusal = read_refusal(caught.value)
+    refusal = await refusal_of(update(services, summary="Three.", version=1))
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.ABORTED, "VERSION_MISMATCH")
     assert refusal.metadata == {"expected": "1", "actual": "3"}
     history = await ask(services, "GetProfileHistory")
@@ -227,12 +225,11 @@ async def test_a_hand_is_overruled_only_by_what_is_said_later(services: Services
 
 async def test_paths_that_cannot_be_changed_are_named(services: Services) -> None:
     for path in ("version", "summary.x", "facts..x", "user_id", "nothing", ""):
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await update(services, "summary", path, summary="x")
-        assert list(read_refusal(caught.value).fields) == ["update_mask.paths[1]"], path
+        assert list((await refusal_of(update(services, "summary", path, summary="x"))).fields) == [
+            "update_mask.paths[1]"
+        ], path
     # 64 KiB in all; the change that would pass it is refused whole.
     await update(services, metadata=struct(a="x" * 40_000))
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await update(services, facts=struct(b="y" * 40_000))
-    assert read_refusal(caught.value).code == grpc.StatusCode.INVALID_ARGUMENT
+    refusal = await refusal_of(update(services, facts=struct(b="y" * 40_000)))
+    assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT
     assert (await context_of(services, "ana")).profile.version == 1

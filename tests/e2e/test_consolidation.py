@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import grpc
 import pytest
 
 from hitherto.v1 import job_pb2, memory_pb2
@@ -30,7 +29,8 @@ from tests.e2e.merging import (
     say,
     script,
 )
-from tests.e2e.methods import ask, read_refusal
+from tests.e2e.methods import ask
+from tests.e2e.sessions import refusal_of
 from tests.e2e.stories import MERGED, Teller, stories
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory as new_memory
@@ -216,9 +216,11 @@ async def test_c1_undo_brings_the_originals_back(modelled: Services) -> None:
         ("ana", back[0].id, "MEMORY_STATUS_CONFLICT"),
         ("ben", found.id, "MEMORY_NOT_FOUND"),
     ):
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await undo(modelled, memory_id, user=user)
-        assert read_refusal(caught.value).reason == reason, (user, memory_id)
+        refusal = await refusal_of(undo(modelled, memory_id, user=user))
+        assert refusal.reason == reason, (
+            user,
+            memory_id,
+        )
     # Neither a run by itself nor a further memory merges them again.
     await consolidate(modelled)
     await say(modelled, SIXTH, conversation="c2")

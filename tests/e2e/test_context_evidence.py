@@ -229,10 +229,8 @@ async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
         (query, [memory_pb2.MEMORY_STATUS_FORGOTTEN], True),
         ("", [memory_pb2.MEMORY_STATUS_FORGOTTEN], True),
     ):
-        found = await modelled.retrieval.SearchMemories(
-            pb.SearchMemoriesRequest(
-                user_id="ana", query=asked, scopes=scopes, statuses=statuses, limit=200
-            )
+        found = await ask(
+            modelled, "SearchMemories", query=asked, scopes=scopes, statuses=statuses, limit=200
         )
         assert found.results
         assert any("nuts" in each.message.content for each in found.results) is says
@@ -381,7 +379,7 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(modelled
         assert [one.title for one in told.conversations] == ["Masks"]
         assert {r.summary.title for r in told.relevant} <= {"", "Masks"}
     # What people look at themselves is complete.
-    listed = await modelled.retrieval.ListConversations(pb.ListConversationsRequest(user_id="ana"))
+    listed = await ask(modelled, "ListConversations")
     assert {one.title for one in listed.conversations} == {"Food for Ana", "Masks", "The week"}
 
 
@@ -459,10 +457,8 @@ async def test_d16_what_was_answered_to_the_same_question_is_no_evidence(
     )
     # From the third one on, it is answered from what the process holds of the user.
     for _ in range(4):
-        told = await services.retrieval.GetContext(
-            pb.GetContextRequest(
-                user_id="ana", query="Where do I keep the spare key?", min_relevance=0
-            )
+        told = await ask(
+            services, "GetContext", query="Where do I keep the spare key?", min_relevance=0
         )
         assert "under the blue pot" in told.prompt_block
         assert "moved to the blue pot" in told.prompt_block

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import grpc
-import pytest
-
 from hitherto.v1 import (
     conversation_pb2,
     entity_pb2,
@@ -18,7 +15,8 @@ from hitherto.v1 import memory_service_pb2 as memory_pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
 from tests.e2e.masks import masked
-from tests.e2e.methods import ask, read_refusal
+from tests.e2e.methods import ask
+from tests.e2e.sessions import refusal_of
 from tests.integration.retrieval.seed import Fact, remember
 from tests.scripted_model import ChatAnswer, ChatRequest
 
@@ -74,9 +72,8 @@ async def test_a_conversation_back_to_its_beginning(services: Services) -> None:
     assert not (await services.retrieval.GetConversation(asked)).messages
     for foreign in ("ana-c2-6", "bea-c1-6", "nobody"):
         asked.before_message_id = foreign
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await services.retrieval.GetConversation(asked)
-        assert read_refusal(caught.value).reason == "MESSAGE_NOT_FOUND"
+        refusal = await refusal_of(services.retrieval.GetConversation(asked))
+        assert refusal.reason == "MESSAGE_NOT_FOUND"
 
 
 async def test_a_conversation_that_nobody_summed_up_yet(services: Services) -> None:
@@ -86,9 +83,10 @@ async def test_a_conversation_that_nobody_summed_up_yet(services: Services) -> N
     found = await ask(services, "GetConversation", conversation_id="chat")
     assert [message.content for message in found.messages] == ["Xin chào!"]
     assert found.summary.title == "Xin chào!"
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await ask(services, "GetConversation", user_id="bea", conversation_id="chat")
-    assert read_refusal(caught.value).reason == "CONVERSATION_NOT_FOUND"
+    refusal = await refusal_of(
+        ask(services, "GetConversation", user_id="bea", conversation_id="chat")
+    )
+    assert refusal.reason == "CONVERSATION_NOT_FOUND"
 
 
 async def test_recent_conversations_with_and_without_messages(services: Services) -> None:
@@ -132,12 +130,12 @@ async def test_suggestions_come_from_the_summaries(modelled: Services) -> None:
         talk("small talk", conversation="new", at=NOON + timedelta(hours=1)),
     )
     calls = modelled.model.calls["chat"]
-    found = await modelled.retrieval.GetSuggestions(pb.GetSuggestionsRequest(user_id="ana"))
+    found = await ask(modelled, "GetSuggestions")
     assert list(found.suggestions) == ["Còn trong Node.js thì sao?", "Anything?"]
     assert list(found.recent_topics) == ["tea", "retries"]
     assert [c.conversation_id for c in found.recent_conversations] == ["new", "old"]
     assert modelled.model.calls["chat"] == calls
-    nobody = await modelled.retrieval.GetSuggestions(pb.GetSuggestionsRequest(user_id="bea"))
+    nobody = await ask(modelled, "GetSuggestions", user_id="bea")
     assert not nobody.suggestions
 
 
@@ -184,11 +182,11 @@ async def test_profiles_are_listed_by_user(services: Services) -> None:
                 )
             )
         )
-    first = await services.retrieval.ListProfiles(pb.ListProfilesRequest(page_size=2))
+    first = await ask(services, "ListProfiles", page_size=2)
     assert [p.user_id for p in first.profiles] == ["ana", "bea"]
     assert first.total_size == 3
     rest = await ask(services, "ListProfiles", page_size=2, page_token=first.next_page_token)
     assert [p.user_id for p in rest.profiles] == ["cleo"]
     assert not rest.next_page_token
-    sales = await services.retrieval.ListProfiles(pb.ListProfilesRequest(department="sales"))
+    sales = await ask(services, "ListProfiles", department="sales")
     assert [p.user_id for p in sales.profiles] == ["ana", "bea"]

@@ -24,6 +24,7 @@ from hitherto_shared.database.migrate import migrate
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.rpc import call as time_of_a_call
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.sessions import refusal_of
 from tests.e2e.test_search import leg, search
 from tests.integration.retrieval.seed import Fact, remember
 from tests.scripted_model import ScriptedModel, text_vector
@@ -47,9 +48,7 @@ async def ana(superuser_conninfo: str) -> None:
 
 async def code_of(call: Any) -> grpc.StatusCode:
     """How the call was refused."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await asyncio.wait_for(call, PATIENCE)
-    return caught.value.code()
+    return (await refusal_of(asyncio.wait_for(call, PATIENCE))).code
 
 
 async def test_a_model_that_is_registered_later_is_used_and_another_is_not(

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from hitherto.v1 import document_pb2, search_pb2
-from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_extraction.documents.ingest import delete_expired
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import acting_for
@@ -33,13 +32,12 @@ async def listed(services: Services) -> dict[str, document_pb2.Document]:
 
 
 async def found(services: Services, limit: int = 10) -> list[str]:
-    reply = await services.retrieval.SearchMemories(
-        retrieval.SearchMemoriesRequest(
-            user_id="ana",
-            query="ferry to Tromsø",
-            scopes=[search_pb2.SEARCH_SCOPE_DOCUMENTS],
-            limit=limit,
-        )
+    reply = await ask(
+        services,
+        "SearchMemories",
+        query="ferry to Tromsø",
+        scopes=[search_pb2.SEARCH_SCOPE_DOCUMENTS],
+        limit=limit,
     )
     return sorted(result.document_chunk.source_id for result in reply.results)
 

@@ -20,8 +20,9 @@ from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_retrieval.handlers.retrieval import RetrievalHandlers
 from tests.e2e.conftest import Services, StartServices
-from tests.e2e.methods import METHODS, Method, call, refused
+from tests.e2e.methods import METHODS, Method, ask, call, refused
 from tests.e2e.requests import valid
+from tests.e2e.sessions import refusal_of
 from tests.e2e.test_logs_of_work import Log, log  # noqa: F401 - `log` is a fixture
 
 ROOT = Path(__file__).parents[2]
@@ -149,8 +150,6 @@ async def test_a_write_that_is_given_up_leaves_no_statement(
                 with pytest.raises(asyncio.CancelledError):
                     await going
             else:
-                with pytest.raises(grpc.aio.AioRpcError) as caught:
-                    await going
-                assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+                assert (await refusal_of(going)).code is grpc.StatusCode.DEADLINE_EXCEEDED
         await until(False)
-    await services.extraction.ListJobs(extraction.ListJobsRequest())
+    await ask(services, "ListJobs", user_id="")

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1.retrieval_service_pb2 import GetConversationRequest
 from tests.e2e.client_packages import unavailable
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
 from tests.e2e.webdriver import Browser, missing_tools, open_browser
 from tests.listening import free_port
 
@@ -141,7 +141,5 @@ async def test_a_webhook_is_remembered_once(address: tuple[str, str], services: 
         second = {**event, "id": "evt-2", "text": "Und ich trinke gern Tee.", "conversation": "8"}
         known = await asyncio.to_thread(post, second)
     assert "Köln" in known["known"]
-    kept = await services.retrieval.GetConversation(
-        GetConversationRequest(user_id="ana", conversation_id="ticket-7")
-    )
+    kept = await ask(services, "GetConversation", conversation_id="ticket-7")
     assert [message.content for message in kept.messages] == [event["text"]]

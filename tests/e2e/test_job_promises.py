@@ -85,7 +85,7 @@ async def test_a_full_queue_takes_no_more_until_there_is_room(
         # A known key is answered, too.
         again = await services.extraction.SubmitTranscripts(keyed)
         assert again.jobs[0].id == first
-        job = await services.extraction.CancelJob(pb.CancelJobRequest(job_id=hanging))
+        job = await ask(services, "CancelJob", job_id=hanging)
         assert job.job.state == job_pb2.JOB_STATE_CANCELLED
         # How many there are is not counted by every call.
         await insist(lambda: submit(services, talk("more", user="eve")))
@@ -134,7 +134,7 @@ async def test_started_at_moves_with_the_attempts(modelled: Services) -> None:
     (job_id,) = await submit(modelled, talk("hello"))
     first = await ended(modelled, job_id)
     rows(modelled.conninfo, "UPDATE jobs SET state = 'dead' RETURNING 1")
-    await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
+    await ask(modelled, "RetryJob", job_id=job_id)
     second = await ended(modelled, job_id)
     assert second.started_at.ToNanoseconds() > first.finished_at.ToNanoseconds()
 

@@ -12,7 +12,7 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from tests.e2e.conftest import Services
-from tests.e2e.methods import read_refusal
+from tests.e2e.sessions import refusal_of
 from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_passages import Turn, converse
 from tests.tenants import Admitted, Tenant
@@ -80,8 +80,6 @@ async def test_what_cannot_be_told_in_part_is_refused_with_a_reason(
     facts = [Fact(f"Fact {number}", metadata=large) for number in range(600)]
     await remember(tenant_conninfo, "ana", facts)
     asked = pb.ListMemoriesRequest(user_id="ana", page_size=1_000)
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await reading.ListMemories(asked)
-    assert read_refusal(refused.value).reason == "REQUEST_TOO_LARGE"
+    assert (await refusal_of(reading.ListMemories(asked))).reason == "REQUEST_TOO_LARGE"
     asked.page_size = 100
     assert len((await reading.ListMemories(asked)).memories) == 100

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import extraction_service_pb2, job_pb2
+from hitherto.v1 import job_pb2
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import change, forget, save
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
@@ -42,7 +42,7 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
         assert (await ended(services, first)).state == job_pb2.JOB_STATE_DEAD
         await learn(services, talk("boats", "sails"))
         broken = False
-        await services.extraction.RetryJob(extraction_service_pb2.RetryJobRequest(job_id=first))
+        await ask(services, "RetryJob", job_id=first)
         assert (await ended(services, first)).state == job_pb2.JOB_STATE_SUCCEEDED
         listed = await ask(services, "ListConversations")
     (summary,) = listed.conversations

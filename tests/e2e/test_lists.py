@@ -13,6 +13,7 @@ from hitherto.v1 import conversation_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import change
 from tests.e2e.methods import ask
+from tests.e2e.sessions import refusal_of
 from tests.e2e.test_search import refused
 from tests.integration.retrieval.seed import Fact, remember, summarise
 from tests.tenants import tenant_of
@@ -104,9 +105,8 @@ async def test_a_memory_is_read_by_its_owner_whatever_its_status(services: Servi
     (theirs,) = await remember(services.conninfo, "minh", [Fact("secret")])
     found = await ask(services, "GetMemory", memory_id=str(mine))
     assert found.memory.status == memory_pb2.MEMORY_STATUS_FORGOTTEN
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await ask(services, "GetMemory", memory_id=str(theirs))
-    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+    refusal = await refusal_of(ask(services, "GetMemory", memory_id=str(theirs)))
+    assert refusal.code == grpc.StatusCode.NOT_FOUND
     await refused(ask(services, "GetMemory", memory_id="no id"), "memory_id")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, retrieval_service_pb2, search_pb2
+from hitherto.v1 import job_pb2, search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, submit, talk
 from tests.e2e.methods import ask
@@ -16,10 +16,11 @@ async def test_a_fact_said_in_a_transcript_is_found_and_told(services: Services)
     job = await ended(services, (await submit(services, said))[0])
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert job.consistency_token
-    found = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(
-            user_id="ana", query="Where does she live?", consistency_token=job.consistency_token
-        )
+    found = await ask(
+        services,
+        "SearchMemories",
+        query="Where does she live?",
+        consistency_token=job.consistency_token,
     )
     assert any("Porto" in result.memory.content for result in found.results)
     scopes = [search_pb2.SEARCH_SCOPE_SUMMARIES]
@@ -48,12 +49,11 @@ async def test_cancelled_messages_are_passed_over_and_can_be_run_again(
     """A cancelled job for appended messages owns them: later jobs skip them, RetryJob runs them."""
     settings = {**model_settings(model), "extract_every": 1, "extract_debounce_seconds": 60.0}
     async with start_services(**settings) as services:
-        first = await services.extraction.AppendMessages(
-            extraction_service_pb2.AppendMessagesRequest(
-                user_id="ana",
-                conversation_id="c1",
-                messages=talk("remember canary:wren please").messages,
-            )
+        first = await ask(
+            services,
+            "AppendMessages",
+            conversation_id="c1",
+            messages=talk("remember canary:wren please").messages,
         )
         cancelled = await ask(services, "CancelJob", job_id=first.job.id)
         assert cancelled.job.state == job_pb2.JOB_STATE_CANCELLED

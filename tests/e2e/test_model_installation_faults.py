@@ -73,7 +73,7 @@ async def health_of(services: Services, name: str) -> int:
 
 
 async def jobs_of(services: Services) -> list[job_pb2.Job]:
-    return list((await services.extraction.ListJobs(pb.ListJobsRequest(page_size=200))).jobs)
+    return list((await ask(services, "ListJobs", user_id="", page_size=200)).jobs)
 
 
 async def until_health(services: Services, name: str, status: int) -> None:
@@ -254,7 +254,7 @@ async def test_retry_lets_a_waiting_job_go_on_at_once(services: Services) -> Non
     services.model.queue(StatusFault(429, retry_after="900"))
     (job_id,) = await submit(services, talk("remember canary:heron"))
     await all_told(services, "MODEL_UNAVAILABLE: ", 1)
-    reply = await services.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
+    reply = await ask(services, "RetryJob", job_id=job_id)
     assert (reply.job.id, reply.retried) == (job_id, 1)
     assert (await ended(services, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
 

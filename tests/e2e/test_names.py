@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import change
@@ -113,7 +112,7 @@ async def test_what_only_ended_memories_mention_is_not_named(services: Services)
 
     async def named() -> set[str]:
         # From the third one on, it is answered from what the process holds of the user.
-        told = await services.retrieval.GetContext(pb.GetContextRequest(user_id="ana"))
+        told = await ask(services, "GetContext")
         return {entity.name for entity in told.entities}
 
     for _ in range(3):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import grpc
-import pytest
 
 from hitherto.v1 import memory_pb2, memory_service_pb2
 from hitherto_client import AsyncHitherto
@@ -12,6 +11,7 @@ from tests.e2e.curating import review, save
 from tests.e2e.learning import ALL_STATUSES, memories
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
+from tests.e2e.sessions import refusal_of
 
 STATUS = memory_pb2.MemoryStatus
 NEAR = "Ana's favourite editor for long texts in the evening is called {}"
@@ -41,9 +41,8 @@ async def test_b8_nothing_is_saved_that_replaces_what_it_may_not(services: Servi
         ([UNKNOWN], grpc.StatusCode.NOT_FOUND),
         ([UNKNOWN] * 21, grpc.StatusCode.INVALID_ARGUMENT),
     ):
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await save(services, "Ana uses Zed", replaces=replaces)
-        assert refused.value.code() == code, replaces
+        refusal = await refusal_of(save(services, "Ana uses Zed", replaces=replaces))
+        assert refusal.code == code, replaces
     assert await memories(services, statuses=ALL_STATUSES) == [old]
 
 

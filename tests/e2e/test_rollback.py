@@ -6,7 +6,6 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import grpc
 import pytest
 from google.protobuf import json_format
 
@@ -26,7 +25,8 @@ from tests.e2e.learning import (
     talk,
 )
 from tests.e2e.leaving import export
-from tests.e2e.methods import ask, read_refusal
+from tests.e2e.methods import ask
+from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, canary_script
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import quoting, value
@@ -169,9 +169,7 @@ async def test_sources_that_are_none(services: Services) -> None:
         ({"job_id": "x"}, "INVALID_FIELD"),
     ]
     for fields, reason in cases:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await take_back(services, **fields)
-        assert read_refusal(caught.value).reason == reason, fields
+        assert (await refusal_of(take_back(services, **fields))).reason == reason, fields
 
 
 async def test_a_job_of_another_user_is_none(modelled: Services) -> None:
@@ -187,9 +185,8 @@ async def test_a_job_of_another_user_is_none(modelled: Services) -> None:
     await ended(modelled, job_id)
     await learn(modelled, talk("Ana lives in Bern", conversation="Bern"))
     for dry_run in (True, False):
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await take_back(modelled, job_id=job_id, dry_run=dry_run)
-        assert read_refusal(caught.value).reason == "JOB_NOT_FOUND"
+        refusal = await refusal_of(take_back(modelled, job_id=job_id, dry_run=dry_run))
+        assert refusal.reason == "JOB_NOT_FOUND"
     assert {m.content for m in await memories(modelled, user="bo")} == {"Ana lives in Oslo"}
     assert {m.content for m in await memories(modelled)} == {"Ana lives in Bern"}
 

@@ -15,7 +15,7 @@ from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
-from tests.e2e.methods import read_refusal
+from tests.e2e.sessions import refusal_of
 from tests.integration.retrieval.seed import Fact, remember
 
 # Every name a component may have, by contract.
@@ -66,9 +66,7 @@ def leg(
 
 async def refused(call: Any, *fields: str) -> None:
     """The call is INVALID_ARGUMENT and every one of `fields` is named."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    refusal = read_refusal(caught.value)
+    refusal = await refusal_of(call)
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, refusal
     assert refusal.fields.keys() == set(fields)
 

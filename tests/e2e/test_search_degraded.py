@@ -16,7 +16,8 @@ from pgvector.psycopg import register_vector_async
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.methods import ask, read_refusal
+from tests.e2e.methods import ask
+from tests.e2e.sessions import refusal_of
 from tests.e2e.shelf import SCRIPTED, ago, fill, scripted_vector
 from tests.e2e.test_search import leg, search
 from tests.e2e.test_search_scopes import EVERYWHERE, KINDS, kinds
@@ -243,11 +244,9 @@ async def a_question_that_needs_no_vector_is_not_embedded(
     assert model.calls["embeddings"] == 0
     # A vector of another size says which one is meant, also for somebody nobody has heard of.
     for user, size in (("ana", 63), ("ana", 1_536), ("nobody", 65)):
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await search(
-                modelled, "bees", user=user, query_embedding=[0.5] * size, scopes=EVERYWHERE
-            )
-        refusal = read_refusal(caught.value)
+        refusal = await refusal_of(
+            search(modelled, "bees", user=user, query_embedding=[0.5] * size, scopes=EVERYWHERE)
+        )
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
         assert refusal.reason == "EMBEDDING_SIZE_MISMATCH"
         assert (refusal.metadata["expected"], refusal.metadata["actual"]) == ("64", str(size))

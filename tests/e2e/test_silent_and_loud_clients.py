@@ -15,6 +15,7 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc as rpc
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services, Shared, StartServices
+from tests.e2e.sessions import refusal_of
 from tests.e2e.test_deadlines import FACTS
 from tests.integration.retrieval.seed import remember
 from tests.waiting import eventually
@@ -66,9 +67,8 @@ async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await method(request_, timeout=0.05)
-        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        refusal = await refusal_of(method(request_, timeout=0.05))
+        assert refusal.code == grpc.StatusCode.DEADLINE_EXCEEDED
 
         async def nothing_left() -> bool:
             return await busy() == 0

@@ -67,7 +67,7 @@ async def test_many_slow_receivers_of_a_tenant_do_not_make_another_tenant_wait(
     async with Receiver() as receiver, Receiver() as other:
         receiver.behave = busy.behave
         for _ in range(16):
-            await services.maintenance.CreateWebhook(pb.CreateWebhookRequest(url=receiver.url))
+            await ask(services, "CreateWebhook", user_id="", url=receiver.url)
         await services.maintenance.CreateWebhook(
             pb.CreateWebhookRequest(url=other.url), metadata=elsewhere
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from hitherto.v1 import maintenance_service_pb2, memory_pb2
+from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import (
@@ -112,7 +112,7 @@ async def test_c2_restoring_an_archived_memory_undoes_what_decay_set(services: S
     later = (await save(services, "Ana likes mate", importance=0.1)).memory
     await checks(services)
     change(services.conninfo, "UPDATE memories SET created_at = now() - interval '40 days'")
-    run = await services.maintenance.RunDecay(maintenance_service_pb2.RunDecayRequest())
+    run = await ask(services, "RunDecay", user_id="")
     assert (await ended(services, run.job.id)).result.counts["archived"] == 3
     archived = await memories(services, statuses=ALL_STATUSES)
     assert all(m.HasField("expires_at") for m in archived)

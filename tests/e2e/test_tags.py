@@ -5,7 +5,6 @@ from __future__ import annotations
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto.v1 import (
-    memory_service_pb2,
     profile_pb2,
 )
 from tests.e2e.conftest import Services
@@ -48,21 +47,19 @@ async def test_e4_consolidation_takes_a_tag_in_any_spelling(services: Services) 
 
 async def test_b9_what_is_set_by_hand_is_trimmed_as_what_is_learnt(services: Services) -> None:
     blanks = " " * 70
-    saved = await services.memory.SaveMemory(
-        memory_service_pb2.SaveMemoryRequest(
-            user_id="ana",
-            content="Works from home.",
-            tags=[f"{blanks}Home Office{blanks}", "home office"],
-            keywords=[f"{blanks}desk ", "desk"],
-        )
+    saved = await ask(
+        services,
+        "SaveMemory",
+        content="Works from home.",
+        tags=[f"{blanks}Home Office{blanks}", "home office"],
+        keywords=[f"{blanks}desk ", "desk"],
     )
     assert list(saved.memory.tags) == ["home_office"]
     assert list(saved.memory.keywords) == ["desk"]
-    profile = await services.memory.UpdateProfile(
-        memory_service_pb2.UpdateProfileRequest(
-            user_id="ana",
-            profile=profile_pb2.Profile(current_projects=["  Atlas ", "Atlas", "Boat\n"]),
-            update_mask=FieldMask(paths=["current_projects"]),
-        )
+    profile = await ask(
+        services,
+        "UpdateProfile",
+        profile=profile_pb2.Profile(current_projects=["  Atlas ", "Atlas", "Boat\n"]),
+        update_mask=FieldMask(paths=["current_projects"]),
     )
     assert list(profile.profile.current_projects) == ["Atlas", "Boat"]

@@ -69,18 +69,17 @@ async def learn(services: Services) -> None:
             )
         )
     )
-    ingested = await services.extraction.IngestDocuments(
-        extraction.IngestDocumentsRequest(
-            user_id="ana",
-            documents=[
-                document_pb2.Document(
-                    source_type="gmail",
-                    source_id="d1",
-                    title="Q4 budget",
-                    content="The Q4 budget of Atlas is 40,000 euros.",
-                )
-            ],
-        )
+    ingested = await ask(
+        services,
+        "IngestDocuments",
+        documents=[
+            document_pb2.Document(
+                source_type="gmail",
+                source_id="d1",
+                title="Q4 budget",
+                content="The Q4 budget of Atlas is 40,000 euros.",
+            )
+        ],
     )
     for job in (*accepted.jobs, ingested.job):
         async for watched in services.extraction.WatchJob(

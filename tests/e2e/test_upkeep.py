@@ -115,11 +115,11 @@ async def test_retention_removes_memories_and_messages(
             old = f"UPDATE {table} SET {column} = now() - interval '40 days' WHERE user_id = 'ana'"
             change(services.conninfo, old)
         told = snapshot(services.conninfo)
-        dry = await services.maintenance.RunRetention(pb.RunRetentionRequest(dry_run=True))
+        dry = await ask(services, "RunRetention", user_id="", dry_run=True)
         assert (dry.counts["memories"], dry.counts["messages"]) == (1, 1)
         assert dry.job.state == job_pb2.JOB_STATE_SUCCEEDED
         assert snapshot(services.conninfo) == told
-        run = await services.maintenance.RunRetention(pb.RunRetentionRequest())
+        run = await ask(services, "RunRetention", user_id="")
         job = await ended(services, run.job.id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED
         assert (job.result.counts["memories"], job.result.counts["messages"]) == (1, 1)

@@ -31,8 +31,9 @@ from hitherto_shared.database.connect import Role
 from hitherto_shared.startup import serve
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import EVERYTHING, as_role, bearer, key
-from tests.e2e.methods import METHODS, SERVICES, Method, Refusal, call, refused
+from tests.e2e.methods import METHODS, SERVICES, Method, Refusal, ask, call, refused
 from tests.e2e.requests import submit, transcript, valid
+from tests.e2e.sessions import refusal_of
 from tests.refusing import refusing
 
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]
@@ -157,9 +158,7 @@ async def test_a_revoked_key_ends_within_the_cache_time(
         refusal = await refused_with(services, text, GET_CONTEXT)
         assert refusal.reason == "CREDENTIAL_INVALID"
         # Streams that began before it was revoked end too.
-        with pytest.raises(grpc.aio.AioRpcError) as ended:
-            await to_the_end(changes)
-        assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert (await refusal_of(to_the_end(changes))).code is grpc.StatusCode.UNAUTHENTICATED
         await talks.write(
             extraction.StreamTranscriptsRequest(transcript=transcript(conversation="late"))
         )
@@ -268,7 +267,7 @@ async def test_services_play_a_role_that_is_no_superuser(
     services: Services, conninfo: str, superuser_conninfo: str
 ) -> None:
     """Every session of the services, and the login behind them."""
-    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana"))
+    await ask(services, "GetContext")
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as watcher:
         cursor = await watcher.execute(
             "SELECT DISTINCT s.application_name, r.rolname::text,"

@@ -31,6 +31,7 @@ from tests.e2e.leaving import erase
 from tests.e2e.methods import METHODS, ask, read_refusal, refused
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import change_profile
+from tests.e2e.sessions import refusal_of
 from tests.e2e.watching import Watcher, kind_of
 from tests.tenants import ISSUED, Tenant
 from tests.waiting import eventually
@@ -285,9 +286,7 @@ async def test_what_is_no_longer_kept_is_said_and_not_skipped(
                     await watching.message()
 
         assert rows(superuser_conninfo, back) == [(0,)]
-        with pytest.raises(grpc.aio.AioRpcError) as ended:
-            await listen()
-        assert read_refusal(ended.value).reason == "CHANGES_EXPIRED"
+        assert (await refusal_of(listen())).reason == "CHANGES_EXPIRED"
     request.after = unheard.token
     assert (await refused(services, WATCH, request)).reason == "CHANGES_EXPIRED"
 

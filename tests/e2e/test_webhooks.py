@@ -59,10 +59,11 @@ async def create(services: Services, receiver: Receiver, **given: Any) -> pb.Cre
 
 async def deliveries(services: Services, state: int = 0) -> list[webhook_pb2.WebhookDelivery]:
     """The deliveries in a state, or all, oldest first."""
-    reply = await services.maintenance.ListWebhookDeliveries(
-        pb.ListWebhookDeliveriesRequest(
-            state=webhook_pb2.WebhookDeliveryState.ValueType(state), page_size=200
-        )
+    reply = await ask(
+        services,
+        "ListWebhookDeliveries",
+        state=webhook_pb2.WebhookDeliveryState.ValueType(state),
+        page_size=200,
     )
     return list(reply.deliveries)[::-1]
 
