@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from hitherto.v1 import memory_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from hitherto_extraction.storage.ledger import changes_of_a_day
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.models import Scope
@@ -16,7 +17,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
 from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest
-from tests.scripted_model.answers import change, memory
+from tests.scripted_model.answers import change, cited, memory
 from tests.tenants import tenant_of
 
 MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -28,34 +29,37 @@ async def by_content(services: Services) -> dict[str, memory_pb2.Memory]:
     return {each.content: each for each in await memories(services, statuses=ALL_STATUSES)}
 
 
-@pytest.mark.parametrize(("wanted", "ends"), [(1, True), (6, False)])
-async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
-    wanted: int, ends: bool, modelled: Services
-) -> None:
-    homes = [f"{LEEDS}, at number {number}" for number in range(6)]
+async def leave_leeds(
+    modelled: Services, homes: Sequence[str], ended: int, words: str, **forgotten: Any
+) -> job_pb2.JobResult:
+    """Ana moves from homes in Leeds to Porto, which ends some, and asks to forget something."""
 
     def leaves(request: ChatRequest) -> dict[str, Any]:
-        known = [shown(request, home) for home in homes[:wanted]]
+        known = [shown(request, home) for home in homes[:ended]]
+        asked = forgotten or {"id": known[0]}
         return {
             "new_memories": [memory(PORTO)],
             "contradicted_memories": [
                 change(each, "I left Leeds", by=0, reason="moved to Porto") for each in known
             ],
-            "forgotten_memories": [
-                {"new": 0, "source_message_ids": ["m1"], "quote": "don't remember my address"}
-            ],
+            "forgotten_memories": [{**asked, **cited(words)}],
         }
 
     modelled.model.script = replies(
         {"Porto": leaves, "Leeds": {"new_memories": [memory(home) for home in homes]}}
     )
-    await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5", at=MARCH))
-    left = talk(
-        "I left Leeds 0 1 2 3 4 5 for Porto; don't remember my address",
-        conversation="c2",
-        at=MARCH + timedelta(days=1),
-    )
-    result = await learn(modelled, left)
+    await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5 6", at=MARCH))
+    left = f"I left Leeds 0 1 2 3 4 5 6 for Porto; {words}"
+    return await learn(modelled, talk(left, conversation="c2", at=MARCH + timedelta(days=1)))
+
+
+@pytest.mark.parametrize(("wanted", "ends"), [(1, True), (6, False)])
+async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
+    wanted: int, ends: bool, modelled: Services
+) -> None:
+    homes = [f"{LEEDS}, at number {number}" for number in range(6)]
+    words = "don't remember my address"
+    result = await leave_leeds(modelled, homes, wanted, words, new=0)
     held = await by_content(modelled)
     assert held[PORTO].status == STATUS.MEMORY_STATUS_FORGOTTEN
     assert not held[PORTO].may_replace
@@ -111,26 +115,7 @@ async def test_a_request_to_forget_holds_whatever_else_a_reply_changes(
     ended: int, over: bool, modelled: Services
 ) -> None:
     homes = [f"{LEEDS}, at number {number}" for number in range(ended)]
-
-    def leaves(request: ChatRequest) -> dict[str, Any]:
-        known = [shown(request, home) for home in homes]
-        quote = {"source_message_ids": ["m1"], "quote": "forget number 0"}
-        return {
-            "new_memories": [memory(PORTO)],
-            "contradicted_memories": [change(each, "I left Leeds", by=0) for each in known],
-            "forgotten_memories": [{"id": known[0], **quote}],
-        }
-
-    modelled.model.script = replies(
-        {"Porto": leaves, "Leeds": {"new_memories": [memory(home) for home in homes]}}
-    )
-    await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5 6", at=MARCH))
-    left = talk(
-        "I left Leeds for Porto, and please forget number 0",
-        conversation="c2",
-        at=MARCH + timedelta(days=1),
-    )
-    result = await learn(modelled, left)
+    result = await leave_leeds(modelled, homes, ended, "please forget number 0")
     held = await by_content(modelled)
     assert held[homes[0]].status == STATUS.MEMORY_STATUS_FORGOTTEN
     assert not held[homes[0]].superseded_by
