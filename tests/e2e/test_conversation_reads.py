@@ -8,14 +8,12 @@ from datetime import UTC, datetime, timedelta
 from hitherto.v1 import (
     conversation_pb2,
     entity_pb2,
-    profile_pb2,
     retrieval_service_pb2,
 )
-from hitherto.v1 import memory_service_pb2 as memory_pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
-from tests.e2e.masks import masked
 from tests.e2e.methods import ask
+from tests.e2e.sealing import change_profile
 from tests.e2e.sessions import refusal_of
 from tests.integration.retrieval.seed import Fact, remember
 from tests.scripted_model import ChatAnswer, ChatRequest
@@ -175,13 +173,7 @@ async def test_entities_are_found_by_a_part_of_the_name(services: Services) -> N
 async def test_profiles_are_listed_by_user(services: Services) -> None:
     """E3: pages, and those of one department."""
     for user, department in (("bea", "sales"), ("ana", "sales"), ("cleo", "research")):
-        await services.memory.UpdateProfile(
-            masked(
-                memory_pb.UpdateProfileRequest(
-                    user_id=user, profile=profile_pb2.Profile(department=department)
-                )
-            )
-        )
+        await change_profile(services, user=user, department=department)
     first = await ask(services, "ListProfiles", page_size=2)
     assert [p.user_id for p in first.profiles] == ["ana", "bea"]
     assert first.total_size == 3

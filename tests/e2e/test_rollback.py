@@ -15,6 +15,7 @@ from tests.e2e.curating import restore, save
 from tests.e2e.importing import bring
 from tests.e2e.learning import (
     ALL_STATUSES,
+    altering,
     ended,
     learn,
     memories,
@@ -28,8 +29,8 @@ from tests.e2e.leaving import export
 from tests.e2e.methods import ask
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, canary_script
+from tests.scripted_model.answers import change, quoting, value
 from tests.scripted_model.answers import memory as new_memory
-from tests.scripted_model.answers import quoting, value
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 _EVERY = 10
@@ -73,15 +74,13 @@ async def poisoned(modelled: Services) -> Services:
                     new_memory("The user lives in Atlantis."),
                     new_memory("The user bakes bread.", importance=1.0),
                 ],
-                "contradicted_memories": [
-                    {"id": shown(request, "Lisbon"), "by": 0, "source_message_ids": ["m1"]}
-                ],
+                "contradicted_memories": [change(shown(request, "Lisbon"), BAD, by=0)],
                 "updated_memories": [
-                    {
-                        "id": shown(request, "cats"),
-                        "content": "The user has two cats and they hate people.",
-                        "source_message_ids": ["m1"],
-                    }
+                    change(
+                        shown(request, "cats"),
+                        BAD,
+                        content="The user has two cats and they hate people.",
+                    )
                 ],
                 "profile": {
                     "facts": {"personal": {"location": "Atlantis", "role": "king"}},
@@ -201,15 +200,9 @@ async def test_a_value_stays_when_the_memory_of_its_message_has_its_words_again(
                 "new_memories": [new_memory("The user bakes bread.")],
                 "profile_changes": [value("facts.personal.name", "Ana", "Ana here")],
             },
-            "It rains": lambda request: {
-                "updated_memories": [
-                    {
-                        "id": shown(request, "bakes bread"),
-                        "content": "Nothing of it.",
-                        "source_message_ids": ["m1"],
-                    }
-                ]
-            },
+            "It rains": altering(
+                "updated_memories", "bakes bread", "It rains today", content="Nothing of it."
+            ),
         }
     )
     await learn(modelled, talk("Ana here, I bake bread", conversation="good", at=NOON))
@@ -227,9 +220,7 @@ async def test_a_value_stays_whose_memory_was_replaced_before(modelled: Services
     def moved(before: str, after: str, said: str) -> Any:
         return lambda request: {
             "new_memories": [new_memory(after)],
-            "contradicted_memories": [
-                {"id": shown(request, before), "by": 0, "source_message_ids": ["m1"], "quote": said}
-            ],
+            "contradicted_memories": [change(shown(request, before), said, by=0)],
         }
 
     modelled.model.script = replies(
@@ -240,15 +231,7 @@ async def test_a_value_stays_whose_memory_was_replaced_before(modelled: Services
             },
             "Now I am at Umbra": moved("Acme", "Ana works at Umbra.", "Now I am at Umbra"),
             "Now I am at Zenith": moved("Umbra", "Ana works at Zenith.", "Now I am at Zenith"),
-            "It rains": lambda request: {
-                "forgotten_memories": [
-                    {
-                        "id": shown(request, "Zenith"),
-                        "source_message_ids": ["m1"],
-                        "quote": "It rains today",
-                    }
-                ]
-            },
+            "It rains": altering("forgotten_memories", "Zenith", "It rains today"),
         }
     )
     for day, said in enumerate(

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import document_pb2, job_pb2, profile_pb2
-from hitherto.v1 import extraction_service_pb2 as extraction
-from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_client import Hitherto
 from hitherto_client.tools import Toolbox, ToolResult, UnboundCredentialError
 from hitherto_client.tools.arguments import ToolArgumentError
+from tests.e2e import learning
 from tests.e2e.conftest import Services, StartServices
-from tests.e2e.masks import masked
+from tests.e2e.curating import save, update
+from tests.e2e.handing_over import document, taken_in
+from tests.e2e.learning import talk
 from tests.e2e.methods import ask
-from tests.e2e.requests import message, submit, transcript
+from tests.e2e.sealing import change_profile
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 from tests.tenants import Tenant, credential
 
@@ -60,40 +60,11 @@ def ana(client: Hitherto) -> Calling:
 
 async def learn(services: Services) -> None:
     """A conversation of Ana, a document and a profile."""
-    accepted = await services.extraction.SubmitTranscripts(
-        submit(
-            transcript(
-                message("My name is Ana. Sarah Johnson leads Project Atlas.", id="m1"),
-                message("I live in Porto.", id="m2"),
-                conversation="c1",
-            )
-        )
-    )
-    ingested = await ask(
-        services,
-        "IngestDocuments",
-        documents=[
-            document_pb2.Document(
-                source_type="gmail",
-                source_id="d1",
-                title="Q4 budget",
-                content="The Q4 budget of Atlas is 40,000 euros.",
-            )
-        ],
-    )
-    for job in (*accepted.jobs, ingested.job):
-        async for watched in services.extraction.WatchJob(
-            extraction.WatchJobRequest(job_id=job.id)
-        ):
-            state = watched.job.state
-        assert state == job_pb2.JOB_STATE_SUCCEEDED
-    await services.memory.UpdateProfile(
-        masked(
-            memory.UpdateProfileRequest(
-                user_id="ana", profile=profile_pb2.Profile(summary="An architect.")
-            )
-        )
-    )
+    said = ("My name is Ana. Sarah Johnson leads Project Atlas.", "I live in Porto.")
+    await learning.learn(services, talk(*said))
+    budget = "The Q4 budget of Atlas is 40,000 euros."
+    await taken_in(services, document("d1", budget, source_type="gmail", title="Q4 budget"))
+    await change_profile(services, summary="An architect.")
 
 
 async def test_what_is_saved_is_found_by_the_next_call(ana: Calling) -> None:
@@ -150,12 +121,8 @@ async def test_reads(services: Services, ana: Calling) -> None:
 
 
 async def test_entities_are_found_by_part_of_their_name(services: Services, ana: Calling) -> None:
-    updating = memory.UpdateMemoryRequest(user_id="ana")
-    saved = await ask(services, "SaveMemory", content="Sarah Johnson leads the team.")
-    updating.memory_id = saved.memory.id
-    updating.memory.entities.append("Sarah Johnson")
-    updating.update_mask.paths.append("entities")
-    await services.memory.UpdateMemory(updating)
+    saved = (await save(services, "Sarah Johnson leads the team.")).memory
+    await update(services, saved.id, entities=["Sarah Johnson"])
     found = await ana("find_entity", name="Sarah")
     assert [entity["name"] for entity in found["entities"]] == ["Sarah Johnson"]
 
