@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from hitherto_client import Hitherto
+from hitherto_client import AsyncHitherto
 from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
+from hitherto_client.results import Memory
 from tests.e2e.conftest import Services
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 from tests.growth import filled, more_than_linear
@@ -87,13 +88,15 @@ def at(typed: Typed, services: Services, monkeypatch: pytest.MonkeyPatch) -> Typ
     return pointed(typed, services, monkeypatch)
 
 
-def client_of(services: Services) -> Hitherto:
-    return Hitherto(services.retrieval_address, services.extraction_address, api_key=services.token)
+async def known(memory: AsyncHitherto, user: str) -> dict[str, Memory]:
+    """What is known of somebody, by its words."""
+    return {each.content: each async for each in memory.memories(user)}
 
 
-async def contents_of(services: Services, user: str) -> list[Any]:
-    with client_of(services) as client:
-        return await asyncio.to_thread(lambda: list(client.memories(user)))
+async def learnt(memory: AsyncHitherto, user: str) -> None:
+    """Until everything that was said has been learnt from."""
+    for job in [each async for each in memory.jobs(user)]:
+        await memory.wait_for_job(job, timeout=120)
 
 
 def written(folder: Path, content: Any, name: str = "export.json") -> Path:
@@ -108,12 +111,11 @@ def claude(*messages: dict[str, Any]) -> list[Any]:
     return [{"uuid": "u1", "name": "x", "chat_messages": said}]
 
 
-async def test_chatgpt(at: Typed, services: Services, tmp_path: Path) -> None:
+async def test_chatgpt(at: Typed, memory: AsyncHitherto, tmp_path: Path) -> None:
     archive = chatgpt_export(tmp_path, 3)
     found = (await at.json("import", "--from", "chatgpt", "--user", "ana", str(archive)))["files"]
     assert [(each["kind"], each["accepted"]) for each in found] == [("transcripts", 3)]
-    with client_of(services) as client:
-        kept = await asyncio.to_thread(client.get_conversation, "ana", "chatgpt:c1")
+    kept = await memory.get_conversation("ana", "chatgpt:c1")
     assert kept is not None
     assert [(message.role, message.content) for message in kept.messages] == [
         ("user", "I live in Đà Nẵng, house 1 🏡."),
@@ -126,8 +128,7 @@ async def test_chatgpt(at: Typed, services: Services, tmp_path: Path) -> None:
 
     # A second time, nothing changes and nothing is doubled.
     await at("import", "--from", "chatgpt", "--user", "ana", str(archive))
-    with client_of(services) as client:
-        again = await asyncio.to_thread(client.get_conversation, "ana", "chatgpt:c1")
+    again = await memory.get_conversation("ana", "chatgpt:c1")
     assert again is not None
     assert [message.id for message in again.messages] == [message.id for message in kept.messages]
 
@@ -226,7 +227,7 @@ async def test_whatsapp_of_an_iphone(tmp_path: Path, ending: str) -> None:
 
 
 async def test_what_others_say_in_whatsapp_is_not_known_of_the_user(
-    at: Typed, services: Services, tmp_path: Path
+    at: Typed, memory: AsyncHitherto, tmp_path: Path
 ) -> None:
     chat = tmp_path / "WhatsApp Chat with Eva.txt"
     chat.write_text(
@@ -241,15 +242,14 @@ async def test_what_others_say_in_whatsapp_is_not_known_of_the_user(
         told = await at("import", *command)
         assert told.splitlines()[-1].split()[-3:] == [str(new), str(1 - new), "0"]
         assert ("read in the background" in at.err) is bool(new)
-    with client_of(services) as client:
-        await asyncio.to_thread(lambda: [client.wait_for_job(job) for job in client.jobs("u1")])
-        profile = await asyncio.to_thread(client.get_profile, "u1")
-        (held,) = await asyncio.to_thread(lambda: list(client.conversations("u1")))
+    await learnt(memory, "u1")
+    profile = await memory.get_profile("u1")
+    (held,) = [each async for each in memory.conversations("u1")]
     # No words of Eva's run into the user's.
     assert "; User " in held.summary
     assert profile is not None
     assert profile.facts == {"personal": {"location": "Leipzig", "occupation": "cook"}}
-    found = {one.content for one in await contents_of(services, "u1")}
+    found = set(await known(memory, "u1"))
     assert {"User lives in Leipzig.", "User works as a cook.", "Eva works as a nurse."} <= found
 
 
@@ -283,10 +283,10 @@ MEM0: list[dict[str, Any]] = [
 ]
 
 
-async def test_mem0(at: Typed, services: Services, tmp_path: Path) -> None:
+async def test_mem0(at: Typed, memory: AsyncHitherto, tmp_path: Path) -> None:
     export = written(tmp_path, {"results": MEM0[:5]})
     await at("import", "--from", "mem0", "--user", "u1", str(export))
-    found = {one.content: one for one in await contents_of(services, "u1")}
+    found = await known(memory, "u1")
     # A day is over when it ends.
     assert {content: str(one.expires_at) for content, one in found.items()} == {
         "Ana parks in garage B.": "2031-01-01 00:00:00+00:00",
@@ -300,7 +300,7 @@ async def test_mem0(at: Typed, services: Services, tmp_path: Path) -> None:
 
 
 async def test_the_memories_of_several_people_are_never_those_of_one(
-    at: Typed, services: Services, tmp_path: Path
+    at: Typed, memory: AsyncHitherto, tmp_path: Path
 ) -> None:
     export = str(written(tmp_path, {"results": MEM0}))
     for trial in (["--dry-run"], []):
@@ -312,8 +312,8 @@ async def test_the_memories_of_several_people_are_never_those_of_one(
         assert 'names nobody "Bob", but "ana", "bob"' in at.err
         told = await at(*command, "--me", "bob")
         assert "5 records are of other people: left out" in told + at.err
-        known = {one.content for one in await contents_of(services, "u1")}
-        assert known == (set() if trial else {"Bob hates cilantro.", "Somebody likes tea."})
+        found = set(await known(memory, "u1"))
+        assert found == (set() if trial else {"Bob hates cilantro.", "Somebody likes tea."})
 
 
 async def test_one_member_of_an_organisation_and_one_namespace(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ async def test_langgraph(tmp_path: Path) -> None:
     assert found[0]["metadata"]["namespace"] == ["ana", "facts"]
 
 
-async def test_letta(at: Typed, services: Services, tmp_path: Path) -> None:
+async def test_letta(at: Typed, memory: AsyncHitherto, tmp_path: Path) -> None:
     messages = [
         {"id": "m0", "role": "system", "content": "You are Sam."},
         {"id": "m1", "role": "user", "content": [{"type": "text", "text": "Hi"}]},
@@ -382,10 +382,8 @@ async def test_letta(at: Typed, services: Services, tmp_path: Path) -> None:
         ("memories", 2),
         ("transcripts", 1),
     ]
-    known = {one.content for one in await contents_of(services, "ana")}
-    assert {"Her name is Ana.", "Ana likes cycling."} <= known
-    with client_of(services) as client:
-        kept = await asyncio.to_thread(client.get_conversation, "ana", "letta:agent-1")
+    assert {"Her name is Ana.", "Ana likes cycling."} <= set(await known(memory, "ana"))
+    kept = await memory.get_conversation("ana", "letta:agent-1")
     assert kept is not None
     assert [message.content for message in kept.messages] == ["Hi", "Hello Ana"]
 
@@ -406,33 +404,29 @@ async def test_hindsight(tmp_path: Path) -> None:
 
 
 async def test_what_was_exported_comes_back_after_an_erasure(
-    at: Typed, services: Services, tmp_path: Path
+    at: Typed, memory: AsyncHitherto, tmp_path: Path
 ) -> None:
     """Words, times and what was saved by hand; what follows from them is learnt again."""
-    with client_of(services) as client:
-        said = [{"role": "user", "content": text} for text in ("I live in Porto.", "Chào 🐈")]
-        await asyncio.to_thread(client.add, "ana", said, conversation="c1")  # type: ignore[arg-type]
-        job = await asyncio.to_thread(client.end_conversation, "ana", "c1")
-        await asyncio.to_thread(client.wait_for_job, job, timeout=120)
-        await asyncio.to_thread(client.save_memory, "ana", "Ana plays the cello.", tags=["music"])
-        before = await asyncio.to_thread(contents, client)
+    said = [{"role": "user", "content": text} for text in ("I live in Porto.", "Chào 🐈")]
+    await memory.add("ana", said, conversation="c1")  # type: ignore[arg-type]
+    await memory.wait_for_job(await memory.end_conversation("ana", "c1"), timeout=120)
+    await memory.save_memory("ana", "Ana plays the cello.", tags=["music"])
+    before = await contents(memory)
     export = tmp_path / "ana.jsonl"
     await at("export", "ana", "--output", str(export))
     await at("erase", "ana", "--yes", "--receipt", str(tmp_path / "receipt.json"))
     await at("reinstate", "ana")
     await at("import", "--from", "hitherto", "--user", "ana", str(export))
-    with client_of(services) as client:
-        for each in await asyncio.to_thread(lambda: list(client.jobs(user="ana"))):
-            await asyncio.to_thread(client.wait_for_job, each, timeout=120)
-        assert await asyncio.to_thread(contents, client) == before
+    await learnt(memory, "ana")
+    assert await contents(memory) == before
 
 
-def contents(client: Hitherto) -> tuple[list[tuple[str, str]], list[str]]:
+async def contents(memory: AsyncHitherto) -> tuple[list[tuple[str, str]], list[str]]:
     """What is kept of Ana: messages with their times, and memories."""
-    conversation = client.get_conversation("ana", "c1")
+    conversation = await memory.get_conversation("ana", "c1")
     assert conversation is not None
     said = [(one.content, str(one.created_at)) for one in conversation.messages]
-    return said, sorted(memory.content for memory in client.memories("ana"))
+    return said, sorted(await known(memory, "ana"))
 
 
 GARBAGE = ["", "{", '[{"mapping": 3}', "\x00\x01", "<html>", '["x"]', "[" * 100_000]
@@ -531,29 +525,19 @@ async def test_large_exports_take_time_in_proportion(tmp_path: Path, kind: str) 
     assert more_than_linear(read, text, length) is None
 
 
-def _damaged(archive: bytes, fault: str) -> bytes:
-    """The archive with a part changed in its file's header and in the directory at its end."""
-    changed = bytearray(archive)
-    local, directory = 0, archive.index(b"PK\x01\x02")
-    if fault == "encrypted":
-        changed[local + 6] |= 1
-        changed[directory + 8] |= 1
-    elif fault == "packed in another way":
-        changed[local + 8] = changed[directory + 10] = 99
-    elif fault == "of a later version":
-        changed[directory + 6] = 250
-    elif fault == "of another directory":
-        changed[directory] ^= 1
-    elif fault == "damaged":
-        middle = (local + directory) // 2
-        changed[middle : middle + 8] = b"\xff" * 8
-    else:
-        changed[directory + 16] ^= 1
-    return bytes(changed)
+DAMAGE: dict[str, tuple[dict[int, int], dict[int, int]]] = {
+    "encrypted": ({6: 1}, {8: 1}),
+    "packed in another way": ({8: 99}, {10: 99}),
+    "of a later version": ({}, {6: 250}),
+    "of another directory": ({}, {0: 0}),
+    "of another checksum": ({}, {16: 0}),
+    "damaged": (dict.fromkeys(range(200, 208), 255), {}),
+}
+"""Bytes of the header of the archive's first file, and of the directory at its end."""
 
 
 async def test_values_that_are_no_records_are_counted_and_stop_nothing(
-    at: Typed, services: Services, tmp_path: Path
+    at: Typed, memory: AsyncHitherto, tmp_path: Path
 ) -> None:
     odd = [None, 5, "\ud83d", [1], True]
     file = written(tmp_path, [None, chatgpt_conversation(0), *odd, chatgpt_conversation(1)])
@@ -562,8 +546,7 @@ async def test_values_that_are_no_records_are_counted_and_stop_nothing(
     assert (plan["conversations"], plan["empty_records"]) == (2, 6)
     await at(*arguments)
     assert "6 records hold nothing that is imported" in at.err
-    with client_of(services) as client:
-        assert await asyncio.to_thread(client.get_conversation, "ana", "chatgpt:c1") is not None
+    assert await memory.get_conversation("ana", "chatgpt:c1") is not None
     report = ExportReport()
     page = written(tmp_path, {"results": [{"memory": "Ana lives in Rome."}, None, "x"]})
     assert [each["content"] for each in records("mem0", page, report)] == ["Ana lives in Rome."]
@@ -576,11 +559,13 @@ async def test_an_archive_that_cannot_be_unpacked_is_named(
 ) -> None:
     file = chatgpt_export(tmp_path, 20)
     whole = file.read_bytes()
-    for fault in (
-        *("encrypted", "packed in another way", "damaged", "of another checksum"),
-        *("of a later version", "of another directory"),
-    ):
-        file.write_bytes(_damaged(whole, fault))
+    directory = whole.index(b"PK\x01\x02")
+    for fault, (header, entry) in DAMAGE.items():
+        changed = bytearray(whole)
+        for at, value in (*header.items(), *((directory + n, to) for n, to in entry.items())):
+            changed[at] = value
+        assert changed != whole, fault
+        file.write_bytes(changed)
         await typed("import", "--from", "chatgpt", "--user", "ana", "--dry-run", str(file), code=2)
         assert f"{file} cannot be unpacked" in typed.err, fault
 
@@ -605,7 +590,9 @@ async def test_lists_are_read_piece_by_piece(
 
 @pytest.mark.faults
 @pytest.mark.timeout(600)
-async def test_a_large_import_survives_an_interruption(services: Services, tmp_path: Path) -> None:
+async def test_a_large_import_survives_an_interruption(
+    services: Services, memory: AsyncHitherto, tmp_path: Path
+) -> None:
     archive = chatgpt_export(tmp_path, 100)
     program = "import sys; from hitherto_client.command import main; sys.exit(main())"
     command = (
@@ -627,24 +614,21 @@ async def test_a_large_import_survives_an_interruption(services: Services, tmp_p
             stderr=asyncio.subprocess.PIPE,
         )
 
-    with client_of(services) as client:
-        first = await importing()
+    first = await importing()
 
-        def begun() -> bool:
-            return client.get_conversation("ana", "chatgpt:c20") is not None
+    async def begun() -> bool:
+        return await memory.get_conversation("ana", "chatgpt:c20") is not None
 
-        await eventually(
-            lambda: asyncio.to_thread(begun), "the import to be under way", seconds=240
-        )
-        first.send_signal(signal.SIGINT)
-        _, complaints = await first.communicate()
-        if first.returncode:
-            assert "importing the same files again does no harm" in complaints.decode()
-        second = await importing()
-        printed, complaints = await second.communicate()
-        assert second.returncode == 0, complaints.decode()
-        assert json.loads(printed)["files"][0]["accepted"] == 100
-        for number in (0, 20, 99):
-            kept = await asyncio.to_thread(client.get_conversation, "ana", f"chatgpt:c{number}")
-            assert kept is not None
-            assert len(kept.messages) == 3
+    await eventually(begun, "the import to be under way", seconds=240)
+    first.send_signal(signal.SIGINT)
+    _, complaints = await first.communicate()
+    if first.returncode:
+        assert "importing the same files again does no harm" in complaints.decode()
+    second = await importing()
+    printed, complaints = await second.communicate()
+    assert second.returncode == 0, complaints.decode()
+    assert json.loads(printed)["files"][0]["accepted"] == 100
+    for number in (0, 20, 99):
+        kept = await memory.get_conversation("ana", f"chatgpt:c{number}")
+        assert kept is not None
+        assert len(kept.messages) == 3
