@@ -15,7 +15,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hitherto.v1 import job_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
-from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, StatusFault, text_vector
 from tests.scripted_model.answers import memory
 from tests.scripted_model.server import Vector
@@ -162,19 +161,3 @@ async def test_row_80_what_is_cut_off_is_halved_whatever_the_server_calls_it(
 
         assert (await learn(services, said)).memories_created == 8, finish
         assert services.model.calls["chat"] == 7, finish
-
-
-async def test_row_79_a_thinking_model_behind_a_fence_teaches(services: Services) -> None:
-    services.model.script = lambda request: ChatAnswer(
-        f"<think>They own it: {{}}</think>\n```json\n{as_said(request).content}\n```"
-    )
-    result = await learn(services, talk("I own a boat"))
-
-    assert result.memories_created == 1
-
-
-async def test_a_saved_memory_is_stored_whatever_the_embedder_says(services: Services) -> None:
-    services.model.embed = failing(500, poisoned)
-    reply = await ask(services, "SaveMemory", content="Ana owns a poison ring.")
-
-    assert reply.memory.content == "Ana owns a poison ring."

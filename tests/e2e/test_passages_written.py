@@ -20,7 +20,7 @@ from tests.e2e.indexed import (
 )
 from tests.e2e.learning import echo, ended, learn, rows, submit, talk
 from tests.e2e.methods import ask
-from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, Hang, ScriptedModel, StatusFault
+from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, Hang, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -189,30 +189,6 @@ async def test_f7_nothing_is_left_of_a_deleted_conversation(modelled: Services) 
     await learn(modelled, talk("I like juice", conversation="gone"))
     assert set(message_vectors(modelled.conninfo)) == {"I like tea", "I like milk", "I like juice"}
     check_words(modelled.conninfo)
-
-
-async def test_b10_an_outage_of_the_embedder_is_made_up_for(
-    modelled: Services, superuser_conninfo: str, conninfo: str
-) -> None:
-    """Stored and found by words at once; the back-fill brings the vectors, and is charged."""
-    modelled.model.always(StatusFault(503), endpoint="embeddings")
-    modelled.model.script = lambda request: titled("Tea")
-    await learn(modelled, talk("I like tea", ("assistant", "ok")))
-    assert [state for _, state, _ in rows(superuser_conninfo, MESSAGE_STATES)] == [
-        "pending",
-        "none",
-    ]
-    assert rows(superuser_conninfo, SUMMARIES) == [("Tea", "pending", 1, 1)]
-    check_words(superuser_conninfo)
-    modelled.model.always(None, endpoint="embeddings")
-    async with backfill(conninfo, modelled.model) as filling:
-        await filled(filling, superuser_conninfo)
-    assert is_vector_of(message_vectors(superuser_conninfo)["I like tea"], "I like tea")
-    assert is_vector_of(summary_vectors(superuser_conninfo)["Tea"], "Tea")
-    charged = rows(
-        superuser_conninfo, "SELECT sum(calls) FROM usage_ledger WHERE kind = 'reembedding'"
-    )
-    assert charged[0][0] >= 1
 
 
 async def test_without_message_vectors_messages_are_found_by_their_words(
