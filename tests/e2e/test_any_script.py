@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from tests.e2e.conftest import Services
-from tests.e2e.test_search import leg, search, stamp
+from tests.e2e.test_search import leg, search
 from tests.e2e.test_search_scopes import DOCUMENTS, EVERYWHERE, KINDS, MEMORIES, MESSAGES, SUMMARIES
 from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_passages import (
@@ -149,7 +149,7 @@ async def test_d13_a_character_is_found_by_every_ranking_in_the_past_and_among_t
     )
     overlap = {result.message.id: result.breakdown["keyword"] for result in reply.results}
     assert overlap == dict.fromkeys(CATS, pytest.approx(0.2))
-    then = stamp(datetime.now(UTC))
+    then = datetime.now(UTC)
     reply = await search(services, "猫", weights=WORDS_ONLY, min_score=1e-6, known_at=then)
     assert {found_in("memory", result) for result in reply.results} == CATS
     many = " ".join(chr(0x4E00 + n) for n in range(6_000)) + " 猫"

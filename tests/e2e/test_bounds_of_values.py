@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hitherto.v1 import memory_pb2
-from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from tests.e2e.conftest import Services
-from tests.e2e.curating import save, statement
+from tests.e2e.curating import save, update
 from tests.e2e.learning import memories
 from tests.e2e.merging import (
     ONE_STYLE,
@@ -22,27 +21,17 @@ from tests.e2e.merging import (
     say,
     script,
 )
-from tests.e2e.methods import METHODS, refused
-from tests.e2e.test_search import stamp
-
-UPDATE = METHODS["MemoryService/UpdateMemory"]
+from tests.e2e.sessions import refusal_of
 
 
 async def test_e3_a_statement_does_not_end_before_it_began(services: Services) -> None:
     began = datetime(2024, 3, 1, tzinfo=UTC)
-    request = statement("Ana works at Acme")
-    request.valid_from.FromDatetime(began)
-    saved = (await services.memory.SaveMemory(request)).memory
-    early = pb.UpdateMemoryRequest(
-        user_id="ana",
-        memory_id=saved.id,
-        memory=memory_pb2.Memory(valid_to=stamp(began - timedelta(microseconds=1))),
-    )
-    early.update_mask.paths.append("valid_to")
-    assert set((await refused(services, UPDATE, early)).fields) == {"memory.valid_to"}
+    saved = (await save(services, "Ana works at Acme", valid_from=began)).memory
+    early = began - timedelta(microseconds=1)
+    refusal = await refusal_of(update(services, saved.id, valid_to=early))
+    assert set(refusal.fields) == {"memory.valid_to"}
     assert [found.version for found in await memories(services)] == [1]
-    early.memory.valid_to.FromDatetime(began + timedelta(days=1))
-    ended = (await services.memory.UpdateMemory(early)).memory
+    ended = await update(services, saved.id, valid_to=began + timedelta(days=1))
     assert ended.valid_to.ToDatetime(UTC) == began + timedelta(days=1)
 
 
@@ -60,15 +49,15 @@ async def test_c4_what_expires_or_is_sensitive_is_not_merged(modelled: Services,
     """A merge would outlive what was to end, and show what was to be sealed."""
     modelled.model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
-    request = statement(
+    reply = await save(
+        modelled,
         "The user writes casual texts at the moment",
         type=memory_pb2.MEMORY_TYPE_PREFERENCE,
         tags=[STYLE],
         sensitive=kept == "sensitive",
+        expires_at=datetime.now(UTC) + timedelta(days=3) if kept == "expiring" else None,
     )
-    if kept == "expiring":
-        request.expires_at.FromDatetime(datetime.now(UTC) + timedelta(days=3))
-    apart = (await modelled.memory.SaveMemory(request)).memory
+    apart = reply.memory
     await consolidate(modelled, tag=STYLE)
     assert ONE_STYLE in await contents(modelled)
     assert apart.content in await contents(modelled)

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import memory_pb2, memory_service_pb2, search_pb2
+from hitherto.v1 import memory_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.render.tokens import counter
 from tests.e2e.conftest import Services
-from tests.e2e.curating import forget
+from tests.e2e.curating import forget, update
 from tests.e2e.learning import learn, memories, replies, shown, talk
-from tests.e2e.masks import masked
 from tests.e2e.methods import ask
 from tests.e2e.shelf import fill
 from tests.integration.retrieval.seed_passages import Turn
@@ -259,15 +258,7 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
         assert "then: Ana lives" in (await context(modelled, query)).prompt_block
     soon = datetime.now(UTC) + timedelta(seconds=2)
     (glasgow,) = [each for each in await memories(modelled) if "Glasgow" in each.content]
-    ending = memory_pb2.Memory()
-    ending.expires_at.FromDatetime(soon)
-    await modelled.memory.UpdateMemory(
-        masked(
-            memory_service_pb2.UpdateMemoryRequest(
-                user_id="ana", memory_id=glasgow.id, memory=ending
-            )
-        )
-    )
+    await update(modelled, glasgow.id, expires_at=soon)
     for _ in range(4):
         await context(modelled, query)
     await asyncio.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.1)

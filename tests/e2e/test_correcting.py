@@ -156,14 +156,12 @@ async def test_null_in_free_json_of_a_profile_removes_what_is_there(services: Se
 async def test_times_and_kinds_can_be_corrected(services: Services) -> None:
     saved = (await save(services, "Ana lives in Porto")).memory
     ends = datetime(2031, 1, 1, tzinfo=UTC)
-    request = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
-    request.memory.valid_from.FromDatetime(MARCH)
-    request.memory.valid_to.FromDatetime(ends)
-    request.memory.expires_at.FromDatetime(ends)
-    request.memory.type = memory_pb2.MEMORY_TYPE_PERSONAL
-    request.memory.confidence = memory_pb2.CONFIDENCE_LOW
-    request.memory.sensitive = True
-    after = (await services.memory.UpdateMemory(masked(request))).memory
+    times: dict[str, Any] = {"valid_from": MARCH, "valid_to": ends, "expires_at": ends}
+    kinds: dict[str, Any] = {
+        "type": memory_pb2.MEMORY_TYPE_PERSONAL,
+        "confidence": memory_pb2.CONFIDENCE_LOW,
+    }
+    after = await update(services, saved.id, sensitive=True, **times, **kinds)
     assert after.valid_from.ToDatetime(UTC) == MARCH
     assert after.valid_to.ToDatetime(UTC) == ends
     assert after.expires_at.ToDatetime(UTC) == ends
@@ -179,9 +177,7 @@ async def test_times_and_kinds_can_be_corrected(services: Services) -> None:
 async def test_an_expiry_moves_with_the_day_that_the_new_words_name(services: Services) -> None:
     first = datetime(2131, 3, 16, tzinfo=UTC)
     saved = (await save(services, "Ana is in Dubai until 2131-03-15")).memory
-    request = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
-    request.memory.expires_at.FromDatetime(first)
-    await services.memory.UpdateMemory(masked(request))
+    await update(services, saved.id, expires_at=first)
     later = first + timedelta(days=5)
     for content, expires in (
         ("Ana is in Dubai, UAE, until 2131-03-15", first),
@@ -194,7 +190,6 @@ async def test_an_expiry_moves_with_the_day_that_the_new_words_name(services: Se
         after = await update(services, saved.id, content=content)
         assert after.expires_at.ToDatetime(UTC) == expires, content
     # A person may write a day in words, which are not compared.
-    request.memory.expires_at.FromDatetime(later)
     for content, stays in (
         ("Ana is in Dubai until 20 March 2131", True),
         ("Ana is in Dubai until next Friday", True),
@@ -205,15 +200,13 @@ async def test_an_expiry_moves_with_the_day_that_the_new_words_name(services: Se
         ("Ana is in Dubai", False),
     ):
         await update(services, saved.id, content="Ana is in Dubai until 2131-03-20")
-        await services.memory.UpdateMemory(masked(request))
+        await update(services, saved.id, expires_at=later)
         after = await update(services, saved.id, content=content)
         assert after.HasField("expires_at") == stays, content
     # Who sets it knows better, and what has expired is not revived by a word.
     passed = datetime(2021, 3, 16, tzinfo=UTC)
-    request = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
-    request.memory.content = "Ana was in Dubai until 2021-03-15"
-    request.memory.expires_at.FromDatetime(passed)
-    after = (await services.memory.UpdateMemory(masked(request))).memory
+    words = "Ana was in Dubai until 2021-03-15"
+    after = await update(services, saved.id, content=words, expires_at=passed)
     assert after.expires_at.ToDatetime(UTC) == passed
     after = await update(services, saved.id, content="Ana was in Dubai")
     assert after.expires_at.ToDatetime(UTC) == passed

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from google.protobuf import timestamp_pb2
 
 from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
@@ -148,9 +147,7 @@ async def test_b18_a_doubt(modelled: Services, story: Sequence[str]) -> None:
 async def test_it_stays_when_its_cause_expires(modelled: Services) -> None:
     """That something has passed does not say that everything is as before."""
     cause = await move(modelled)
-    expiry = timestamp_pb2.Timestamp()
-    expiry.FromDatetime(datetime.now(UTC) - timedelta(days=1))
-    await update(modelled, cause.id, expires_at=expiry)
+    await update(modelled, cause.id, expires_at=datetime.now(UTC) - timedelta(days=1))
     assert NEW_HOME not in {each.content for each in await memories(modelled)}
     doubt = (await with_words(modelled, COMMUTE)).doubt
     assert (doubt.because_memory_id, doubt.reason) == (cause.id, "moved to Kassel")

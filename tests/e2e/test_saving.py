@@ -69,15 +69,15 @@ async def test_g1_only_a_user_and_a_content_are_needed(services: Services) -> No
     personal = memory_pb2.MEMORY_TYPE_PERSONAL
     assert (await save(services, "Ana is allergic to nuts", type=personal)).memory.sensitive
     # What has expired is not read.
-    request = statement("Ana is at the airport")
-    request.expires_at.FromDatetime(datetime.now(UTC) - timedelta(seconds=1))
-    await services.memory.SaveMemory(request)
+    passed = datetime.now(UTC) - timedelta(seconds=1)
+    await save(services, "Ana is at the airport", expires_at=passed)
     assert len(await memories(services)) == 3
 
 
 async def test_everything_a_caller_gives_is_kept(services: Services) -> None:
     since, until = (datetime.now(UTC).replace(microsecond=0) + timedelta(days=n) for n in (3, 9))
-    request = statement(
+    reply = await save(
+        services,
         "Which airline flies to Oslo?",
         type=memory_pb2.MEMORY_TYPE_QUESTION,
         detail="Ana asked it twice.",
@@ -90,10 +90,10 @@ async def test_everything_a_caller_gives_is_kept(services: Services) -> None:
         context={"where": "airport"},
         metadata={"ticket": 7, "nested": {"a": [1, "b"]}},
         sensitive=True,
+        valid_from=since,
+        expires_at=until,
     )
-    request.valid_from.FromDatetime(since)
-    request.expires_at.FromDatetime(until)
-    saved = (await services.memory.SaveMemory(request)).memory
+    saved = reply.memory
     assert saved.type == memory_pb2.MEMORY_TYPE_QUESTION
     assert (saved.detail, saved.importance) == ("Ana asked it twice.", 0.0)
     assert saved.confidence == memory_pb2.CONFIDENCE_LOW

@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import psycopg
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import retrieval_service_pb2, search_pb2
 from hitherto_retrieval.storage import sealed_items
@@ -85,12 +84,6 @@ async def ids(key: UserKey, tenant_conninfo: str) -> dict[str, str]:
     }
 
 
-def stamp(moment: datetime) -> Timestamp:
-    made = Timestamp()
-    made.FromDatetime(moment)
-    return made
-
-
 async def search(
     services: Services, query: str = "", user: str = "ana", **fields: Any
 ) -> retrieval_service_pb2.SearchMemoriesResponse:
@@ -145,8 +138,8 @@ FILTERS: list[tuple[dict[str, Any], list[Fact]]] = [
     ({"metadata_filter": {"ward": 3}}, [SEALED[0]]),
     ({"metadata_filter": {"ward": 3, "open": True}}, [SEALED[0]]),
     ({"metadata_filter": {"open": 1}}, []),
-    ({"created_after": stamp(NOW - 3.5 * DAY)}, [SEALED[4]]),
-    ({"created_before": stamp(NOW - 7.5 * DAY)}, CLEAR),
+    ({"created_after": NOW - 3.5 * DAY}, [SEALED[4]]),
+    ({"created_before": NOW - 7.5 * DAY}, CLEAR),
 ]
 
 
@@ -294,7 +287,7 @@ class TestOtherTimes:
         later = {**words_of(first), "content": "Ana takes valproate"}
         change_words(services.conninfo, key, memory_id, later, at=NOW - 5 * DAY)
         hide_profile(services.conninfo, key, {"summary": "well"}, {"summary": "ill"})
-        then = stamp(NOW - 7 * DAY)
+        then = NOW - 7 * DAY
         past = await search(services, "lithium", known_at=then, explain=True)
         assert contents(past) == ["Ana takes lithium"]
         assert past.results[0].breakdown["keyword"] > 0

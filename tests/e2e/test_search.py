@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import psycopg
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 from hitherto_shared.embeddings.offline import OfflineEmbedder
@@ -32,12 +31,6 @@ FACTS = [
     Fact("The favourite sign is 🦊", importance=0.4),
     Fact("The coupon reads '; DROP TABLE memories; -- 100% \\ off", importance=0.3),
 ]
-
-
-def stamp(moment: datetime) -> Timestamp:
-    made = Timestamp()
-    made.FromDatetime(moment)
-    return made
 
 
 async def search(
@@ -151,10 +144,10 @@ async def test_a_time_in_the_question_lifts_what_is_of_that_time(services: Servi
     assert "temporal" not in found.results[2].matched_legs
     for reference, expected in ((datetime(2023, 2, 10), 0), (datetime(2023, 10, 3), 2)):
         last_month = await search(
-            services, "hiking last month", reference_time=stamp(reference.replace(tzinfo=UTC))
+            services, "hiking last month", reference_time=reference.replace(tzinfo=UTC)
         )
         assert last_month.results[0].memory.id == str(ids[expected])
-    asked = stamp(datetime(2023, 10, 3, tzinfo=UTC))
+    asked = datetime(2023, 10, 3, tzinfo=UTC)
     elsewhere = await search(services, "hiking 先月の", reference_time=asked, explain=True)
     assert elsewhere.results[0].memory.id == str(ids[2])
     assert "temporal" in elsewhere.results[0].matched_legs

@@ -23,10 +23,9 @@ from tests.e2e.curating import (
     restore,
     review,
     save,
-    statement,
+    update,
 )
 from tests.e2e.learning import ALL_STATUSES, ended, memories, rows
-from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, ask, refused
 
 FORGET = METHODS["MemoryService/ForgetMemory"]
@@ -105,9 +104,7 @@ async def test_anything_can_be_forgotten_and_what_others_undo_is_not_restored(
 
 async def test_c2_restoring_an_archived_memory_undoes_what_decay_set(services: Services) -> None:
     until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=400)
-    kept = statement("Ana likes oolong", importance=0.1)
-    kept.expires_at.FromDatetime(until)
-    limited = (await services.memory.SaveMemory(kept)).memory
+    limited = (await save(services, "Ana likes oolong", importance=0.1, expires_at=until)).memory
     plain = (await save(services, "Ana likes rooibos", importance=0.1)).memory
     later = (await save(services, "Ana likes mate", importance=0.1)).memory
     await checks(services)
@@ -133,12 +130,8 @@ async def test_c2_restoring_an_archived_memory_undoes_what_decay_set(services: S
 
 async def test_restoring_keeps_what_a_caller_set(services: Services) -> None:
     until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=4)
-    request = statement("Ana is in Paris")
-    request.expires_at.FromDatetime(until)
-    saved = (await services.memory.SaveMemory(request)).memory
-    change_ = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
-    change_.memory.valid_to.FromDatetime(until)
-    await services.memory.UpdateMemory(masked(change_))
+    saved = (await save(services, "Ana is in Paris", expires_at=until)).memory
+    await update(services, saved.id, valid_to=until)
     await forget(services, saved.id)
     back = await restore(services, saved.id)
     assert back.expires_at.ToDatetime(UTC) == until
