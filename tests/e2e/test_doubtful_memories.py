@@ -29,7 +29,7 @@ from tests.e2e.reconciling import (
     take_back,
     with_words,
 )
-from tests.e2e.travelling import now_of, stamp
+from tests.e2e.travelling import now_of
 from tests.scripted_model import ChatRequest
 from tests.tenants import Tenant, credential
 
@@ -85,7 +85,7 @@ async def test_b10_an_uncertain_memory_says_so_wherever_it_is_read(modelled: Ser
         line = next(line for line in block.splitlines() if COMMUTE in line)
         assert line.endswith("(uncertain since 2026-09-03: moved to Kassel)")
     # Before the change it was certain.
-    june = stamp(datetime(2026, 6, 1, tzinfo=UTC))
+    june = datetime(2026, 6, 1, tzinfo=UTC)
     then = {
         each.memory.content: each.memory for each in await search(modelled, QUESTION, as_of=june)
     }
@@ -152,7 +152,7 @@ async def test_b10_a_filter_leaves_it_out(modelled: Services) -> None:
         relevant = {each.memory.content for each in whole.relevant}
         assert COMMUTE not in relevant
     # What is left out takes no place.
-    for fields in ({}, {"known_at": stamp(datetime.now(UTC))}):
+    for fields in ({}, {"known_at": datetime.now(UTC)}):
         few = await context(modelled, include_doubtful=False, max_memories=2, **fields)
         assert {each.content for each in few.memories} == {SWIM, NEW_HOME}
 
@@ -198,14 +198,14 @@ async def test_b10_the_filter_goes_by_the_doubts_of_the_time_that_is_read(
 
     assert await certain() == {True}
     # Lifted by now, but what was known then was in doubt.
-    assert await certain(known_at=stamp(doubted)) == {False}
-    june = stamp(datetime(2026, 6, 1, tzinfo=UTC))
-    assert await certain(known_at=stamp(doubted), as_of=june) == {True}
-    assert await certain(as_of=stamp(SEPTEMBER)) == {True}
+    assert await certain(known_at=doubted) == {False}
+    june = datetime(2026, 6, 1, tzinfo=UTC)
+    assert await certain(known_at=doubted, as_of=june) == {True}
+    assert await certain(as_of=SEPTEMBER) == {True}
     await take_back(modelled, job_id=(await jobs(modelled))[0].id)
     # In doubt again, since September.
     assert await certain(as_of=june) == {True}
-    assert await certain(as_of=stamp(SEPTEMBER)) == {False}
+    assert await certain(as_of=SEPTEMBER) == {False}
     assert await certain() == {False}
 
 

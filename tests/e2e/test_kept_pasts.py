@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from random import Random
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf import json_format
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
@@ -25,7 +25,7 @@ from tests.e2e.learning import ALL_STATUSES
 from tests.e2e.leaving import export
 from tests.e2e.methods import ask
 from tests.e2e.random_lives import Life, present, script
-from tests.e2e.travelling import now_of, stamp
+from tests.e2e.travelling import now_of
 
 USERS = 3
 STEPS = 12
@@ -46,7 +46,7 @@ class Witnessed(Life):
 
     def __init__(self, services: Services, name: str, random: Random, conninfo: str) -> None:
         super().__init__(services, name, random, conninfo)
-        self.seen: list[tuple[Timestamp, Told, dict[str, Any]]] = []
+        self.seen: list[tuple[datetime, Told, dict[str, Any]]] = []
 
     async def live(self) -> None:
         """Some random operations, each with a look at what it left."""
@@ -74,11 +74,10 @@ class Witnessed(Life):
     async def look(self) -> None:
         """Note what is known now, between two moments of the database's clock."""
         await checks(self.services, user=self.name)
-        moment = stamp(await asyncio.to_thread(now_of, self.conninfo))
-        assert moment is not None
+        moment = await asyncio.to_thread(now_of, self.conninfo)
         self.seen.append((moment, *await self.read(self.name)))
 
-    async def read(self, user: str, known_at: Timestamp | None = None) -> tuple[Told, Any]:
+    async def read(self, user: str, known_at: datetime | None = None) -> tuple[Told, Any]:
         """The memories of all statuses, and the profile."""
         asked: dict[str, Any] = {"user_id": user, "known_at": known_at}
         every = {"statuses": ALL_STATUSES, "page_size": 1000}

@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import memory_pb2, profile_pb2, search_pb2
-from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import memory_pb2, search_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save, update
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import learn, replies, rows, shown, talk
 from tests.e2e.methods import ask
 from tests.e2e.sealing import change_profile
-from tests.e2e.travelling import at, contents_at, now_of, stamp
+from tests.e2e.travelling import at, contents_at, now_of
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -90,7 +90,7 @@ async def test_d9_lisbon_then_berlin(modelled: Services) -> None:
     assert not then.HasField("valid_to")
     # The status of that time can be asked for.
     for as_of, ended_then in ((MAY - DAY, []), (MAY + DAY, [LISBON])):
-        listed = await ask(modelled, "ListMemories", statuses=[CONTRADICTED], as_of=stamp(as_of))
+        listed = await ask(modelled, "ListMemories", statuses=[CONTRADICTED], as_of=as_of)
         assert [each.content for each in listed.memories] == ended_then
         assert {each.status for each in listed.memories} <= {CONTRADICTED}
 
@@ -139,13 +139,13 @@ async def test_d9_an_update_holds_since_it_was_said(modelled: Services) -> None:
         assert await costs_at(f"{euros} euros", as_of=as_of) == [euros], as_of
     assert await costs_at(known_at=between) == [60]
     assert await costs_at(known_at=between, as_of=MAY - DAY) == [45]
-    tagged = {"as_of": stamp(MAY - DAY), "min_relevance": 0}
+    tagged = {"as_of": MAY - DAY, "min_relevance": 0}
     (then,) = (await ask(modelled, "SearchMemories", query="45", **tagged)).results
     assert "keyword" in then.matched_legs
 
     ((known, *_),) = rows(modelled.conninfo, "SELECT memory_id FROM memories")
     await update(modelled, str(known), "importance", importance=0.9)
-    (listed,) = (await ask(modelled, "ListMemories", as_of=stamp(MAY - DAY))).memories
+    (listed,) = (await ask(modelled, "ListMemories", as_of=MAY - DAY)).memories
     (present,) = (await ask(modelled, "ListMemories")).memories
     assert (listed.content.split()[2], listed.version) == ("45", present.version)
 
@@ -194,7 +194,7 @@ async def test_identity_an_earlier_wording_is_shown_and_found_with_its_version(
     assert now.importance == pytest.approx(0.9)
 
     async def legs(query: str, known_at: datetime) -> list[str]:
-        moment = {"known_at": stamp(known_at), "min_relevance": 0}
+        moment = {"known_at": known_at, "min_relevance": 0}
         reply = await ask(modelled, "SearchMemories", query=query, **moment)
         return list(reply.results[0].matched_legs)
 
@@ -248,15 +248,13 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(modelled: Services) 
     between = now_of(modelled.conninfo)
     await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
 
-    async def context(**moment: Timestamp | None) -> pb.GetContextResponse:
-        return await modelled.retrieval.GetContext(
-            pb.GetContextRequest(user_id="ana", query="Where does Ana live?", **moment)  # type: ignore[arg-type]
-        )
+    async def context(**moment: datetime) -> Any:
+        return await ask(modelled, "GetContext", query="Where does Ana live?", **moment)
 
     now = await context()
     assert "Berlin" in now.prompt_block
     assert (now.profile.version, now.profile.HasField("last_extracted_at")) == (2, True)
-    then = await context(known_at=stamp(between))
+    then = await context(known_at=between)
     assert "Lisbon" in then.prompt_block
     assert "Berlin" not in then.prompt_block
     assert (then.profile.version, then.profile.HasField("last_extracted_at")) == (1, False)
@@ -264,10 +262,10 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(modelled: Services) 
     assert [one.conversation_id for one in then.conversations] == ["c1"]
     assert not then.entities
     # A profile has no times of validity: as of a day it is the version that stood on that day.
-    of_that_day = await context(as_of=stamp(between))
+    of_that_day = await context(as_of=between)
     assert of_that_day.profile.version == 1
     assert "Lisbon" in str(of_that_day.profile.facts)
-    before = await context(known_at=stamp(LONG_AGO))
+    before = await context(known_at=LONG_AGO)
     assert (before.profile.version, list(before.memories)) == (0, [])
     assert "Ana lives" not in before.prompt_block
 
@@ -285,14 +283,14 @@ async def test_d1_the_block_of_the_past_names_no_conversation_by_what_came_later
     await learn(modelled, talk(first, ("assistant", "How was it?"), at=MARCH))
     between = now_of(modelled.conninfo)
 
-    async def blocks(**moment: Timestamp | None) -> list[str]:
+    async def blocks(**moment: datetime) -> list[str]:
         asked = {"query": "Where was the Fado concert?", "min_relevance": 0, **moment}
         return [
             (await ask(modelled, "GetContext", template=template, **asked)).prompt_block
             for template in search_pb2.PromptTemplate.values()[1:5]
         ]
 
-    past = [{"known_at": stamp(between)}, {"as_of": stamp(MARCH + DAY)}]
+    past = [{"known_at": between}, {"as_of": MARCH + DAY}]
     for moment in past:
         assert all("Concerts" in told for told in await blocks(**moment))
     going_on = talk(first, ("assistant", "How was it?"), later, at=MARCH)
@@ -313,17 +311,16 @@ async def test_d1_what_is_inferred_from_behaviour_is_of_the_time_that_is_read(
     await learn(services, talk("Any new mail?", at=MARCH))
     after = now_of(services.conninfo)
 
-    async def inferred(**moment: Timestamp | None) -> set[str]:
-        request = pb.GetContextRequest(user_id="ana", **moment)  # type: ignore[arg-type]
-        return {each.key for each in (await services.retrieval.GetContext(request)).preferences}
+    async def inferred(**moment: datetime) -> set[str]:
+        return {each.key for each in (await ask(services, "GetContext", **moment)).preferences}
 
     known = await inferred()
     assert "message_style" in known
-    for kept in ({"as_of": stamp(after)}, {"known_at": stamp(after)}):
+    for kept in ({"as_of": after}, {"known_at": after}):
         assert await inferred(**kept) == known
-    for past in ({"as_of": stamp(before)}, {"known_at": stamp(before)}):
+    for past in ({"as_of": before}, {"known_at": before}):
         assert not await inferred(**past)
-    assert not await inferred(as_of=stamp(before), known_at=stamp(after))
+    assert not await inferred(as_of=before, known_at=after)
 
 
 async def test_d9_e1_every_version_of_the_profile_is_known_from_its_own_time_on(
@@ -334,9 +331,8 @@ async def test_d9_e1_every_version_of_the_profile_is_known_from_its_own_time_on(
         *(change_profile(services, facts={f"kind {n}": {"n": n}}) for n in range(6))
     )
 
-    async def profile(known_at: Timestamp | None) -> profile_pb2.Profile:
-        request = pb.GetContextRequest(user_id="ana", known_at=known_at)
-        return (await services.retrieval.GetContext(request)).profile
+    async def profile(known_at: datetime | Timestamp | None) -> Any:
+        return (await ask(services, "GetContext", known_at=known_at)).profile
 
     held = await profile(None)
     assert held.version == 6
@@ -344,7 +340,7 @@ async def test_d9_e1_every_version_of_the_profile_is_known_from_its_own_time_on(
         then = await profile(held.updated_at)
         assert (then.version, then.updated_at) == (version, held.updated_at)
         just_before = held.updated_at.ToDatetime(UTC) - timedelta(microseconds=1)
-        held = await profile(stamp(just_before))
+        held = await profile(just_before)
     assert held.version == 0
 
 
@@ -358,8 +354,7 @@ async def test_d9_an_excerpt_of_the_past_ends_there(services: Services) -> None:
     await learn(services, whole)
 
     async def beside(scope: int, **moment: datetime) -> list[str]:
-        then = {name: stamp(value) for name, value in moment.items()}
-        asked = {"query": "Hanoi cats", "scopes": [scope], "excerpt_messages": 5, **then}
+        asked = {"query": "Hanoi cats", "scopes": [scope], "excerpt_messages": 5, **moment}
         found = await ask(services, "SearchMemories", **asked)
         assert found.results
         return [message.content for result in found.results for message in result.excerpt]
@@ -381,7 +376,7 @@ async def test_d9_what_came_later_takes_no_place_from_what_was_known(services: S
     await taken_in(services, *later)
     scopes = [search_pb2.SEARCH_SCOPE_DOCUMENTS]
     found = await ask(
-        services, "SearchMemories", query="budget plan", scopes=scopes, known_at=stamp(between)
+        services, "SearchMemories", query="budget plan", scopes=scopes, known_at=between
     )
     ids = {result.document_chunk.source_id for result in found.results}
     assert ids == {"d0", "d1", "d2"}

@@ -24,7 +24,6 @@ from tests.e2e.curating import checks, save
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.methods import ask
 from tests.e2e.random_lives import side_by_side, take_back_as_told
-from tests.e2e.travelling import stamp
 from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import change, merged
 from tests.scripted_model.answers import memory as new_memory
@@ -103,7 +102,7 @@ class Life:
         every = await self.held()
         forgotten = memory_pb2.MEMORY_STATUS_FORGOTTEN
         gone = _represented(every, {each.id for each in every if each.status == forgotten})
-        moment = stamp(self.random.choice(self.moments))
+        moment = self.random.choice(self.moments)
         self.moments.append(datetime.now(UTC))
         for past in ({"as_of": moment}, {"known_at": moment}):
             asked = {"statuses": ALL_STATUSES, "page_size": 1000, **past}

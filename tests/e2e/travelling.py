@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from hitherto.v1 import memory_pb2
-from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import rows
+from tests.e2e.methods import ask
 
 
 def now_of(conninfo: str) -> datetime:
@@ -20,38 +18,24 @@ def now_of(conninfo: str) -> datetime:
     return moment
 
 
-def stamp(moment: datetime | Timestamp | None) -> Timestamp | None:
-    """A moment as requests hold it."""
-    if moment is None or isinstance(moment, Timestamp):
-        return moment
-    found = Timestamp()
-    found.FromDatetime(moment)
-    return found
-
-
 async def at(
     services: Services,
     query: str = "Ana",
     *,
-    as_of: datetime | Timestamp | None = None,
-    known_at: datetime | Timestamp | None = None,
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
 ) -> list[memory_pb2.Memory]:
     """The memories of a moment, in alphabetical order.
 
     Lists, searches with and without a question, and contexts tell the same ones the same way.
     """
-    moment: dict[str, Any] = {"user_id": "ana", "as_of": stamp(as_of), "known_at": stamp(known_at)}
-    listed = await services.retrieval.ListMemories(pb.ListMemoriesRequest(**moment, page_size=1000))
+    moment: dict[str, Any] = {"as_of": as_of, "known_at": known_at}
+    listed = await ask(services, "ListMemories", **moment, page_size=1000)
     assert listed.total_size == len(listed.memories)
-    searched = await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(**moment, query=query, limit=200, min_relevance=0)
-    )
-    unasked = await services.retrieval.SearchMemories(pb.SearchMemoriesRequest(**moment, limit=200))
-    context = await services.retrieval.GetContext(
-        pb.GetContextRequest(
-            **moment, query=query, max_memories=200, max_relevant=200, min_relevance=0
-        )
-    )
+    asked = {**moment, "query": query, "min_relevance": 0}
+    searched = await ask(services, "SearchMemories", **asked, limit=200)
+    unasked = await ask(services, "SearchMemories", **moment, limit=200)
+    context = await ask(services, "GetContext", **asked, max_memories=200, max_relevant=200)
     everywhere = [
         listed.memories,
         [result.memory for result in searched.results],
