@@ -337,6 +337,18 @@ async def test_deleting_leaves_no_trace_but_what_was_learnt(services: Services) 
     assert await reason_of(get(services, ids[0])) == "DOCUMENT_NOT_FOUND"
 
 
+async def test_a_second_time_there_is_nothing_to_delete(services: Services) -> None:
+    """NOT_FOUND without a key; with one the first counts again (B4); nothing of others (row 60)."""
+    ids, _ = await taken_in(services, document("d1", "Tea."))
+    assert await reason_of(delete(services, ids[0], user="bea")) == "DOCUMENT_NOT_FOUND"
+    assert await reason_of(get(services, ids[0], user="bea")) == "DOCUMENT_NOT_FOUND"
+    first = dict((await delete(services, ids[0], key="k")).counts)
+    assert first["documents"] == 1
+    assert dict((await delete(services, ids[0], key="k")).counts) == first
+    assert await reason_of(delete(services, ids[0])) == "DOCUMENT_NOT_FOUND"
+    assert (await hand_over(services, document("d1", "Tea."))).document_ids != ids
+
+
 async def test_entities_of_memories_and_documents_are_the_same(services: Services) -> None:
     """What a document said of somebody goes with it; that memories mention them stays."""
     await learn(services, talk("My name is Sarah Johnson."))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import grpc
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
@@ -353,6 +354,24 @@ async def test_rows_45_and_49_what_cannot_be_kept_is_refused_at_once(services: S
 
 
 # --- other users ---------------------------------------------------------------------------------
+
+
+async def test_row_60_users_have_memories_of_their_own(services: Services) -> None:
+    ana = (await save(services, "Ana likes tea")).memory
+    ben = await save(services, "Ana likes tea", user="ben")
+    assert (ben.deduplicated, ben.memory.id == ana.id) == (False, False)
+    content = FieldMask(paths=["content"])
+    for name, extra in (
+        ("UpdateMemory", {"memory": memory_pb2.Memory(content="x"), "update_mask": content}),
+        ("ForgetMemory", {}),
+        ("RestoreMemory", {}),
+        ("ReviewMemory", {"decision": pb.REVIEW_DECISION_APPROVE}),
+    ):
+        method = METHODS[f"MemoryService/{name}"]
+        request = method.request(user_id="ben", memory_id=ana.id, **extra)
+        refusal = await refused(services, method, request)
+        assert (refusal.reason, refusal.metadata) == ("MEMORY_NOT_FOUND", {"memory_id": ana.id})
+    assert await memories(services) == [ana]
 
 
 async def test_too_many_of_one_tag_are_consolidated(modelled: Services) -> None:

@@ -11,6 +11,7 @@ from hitherto_shared.encryption.rows import PROFILE
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import plain
 from tests.e2e.learning import learn, replies, rows, talk
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose, clear
 from tests.e2e.sealing import ENCRYPTING, change_profile, key_files, key_of
 from tests.e2e.sessions import refusal_of
@@ -145,3 +146,16 @@ class TestLearnt:
         assert "Lisbon" in asked
         seen = await change_profile(taught, summary="A gardener.")
         assert plain(seen.facts) == {"personal": {"location": "Atlantis", "role": "king"}}
+
+    async def test_h3_a_source_is_taken_back(self, taught: Services, tenant_conninfo: str) -> None:
+        """History keeps no contents: the sealed versions tell what to undo. Readers see no seal."""
+        for dry_run in (True, False):
+            told = await ask(taught, "RollbackSource", conversation_id="bad", dry_run=dry_run)
+            assert told.counts["profile_fields"] == 3
+            now = (await ask(taught, "GetContext")).profile
+            if dry_run:
+                assert plain(now.facts)["personal"]["role"] == "king"
+            else:
+                assert plain(now.facts) == {"personal": {"location": "Lisbon"}}
+                assert list(now.current_projects) == []
+            assert emptied(tenant_conninfo)

@@ -477,6 +477,37 @@ def tell(conninfo: str, user: str, memory_id: str) -> None:
     )
 
 
+async def test_who_writes_reads_it_at_once(stage: Stage) -> None:
+    """No read after a write answers with what was before it."""
+    await save(stage.services, "Ana likes tea number 0")
+    asked = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="tea", limit=50)
+    for number in range(1, 12):
+        await stage.both("SearchMemories", asked)
+        saved = await save(stage.services, f"Ana likes tea number {number}")
+        found = await stage.services.retrieval.SearchMemories(asked)
+        assert saved.memory.id in [result.memory.id for result in found.results]
+        if number % 3 == 0:
+            await stage.both("SearchMemories", asked)
+            await forget(stage.services, saved.memory.id)
+            found = await stage.services.retrieval.SearchMemories(asked)
+            assert saved.memory.id not in [result.memory.id for result in found.results]
+
+
+async def test_memories_of_every_status_are_found_again(stage: Stage) -> None:
+    """D8: a snapshot has the current ones only; the database has the forgotten ones as well."""
+    gone = await save(stage.services, "Ana likes tea")
+    await save(stage.services, "Ana likes tea from Porto")
+    await forget(stage.services, gone.memory.id)
+    forgotten, active = memory_pb2.MEMORY_STATUS_FORGOTTEN, memory_pb2.MEMORY_STATUS_ACTIVE
+    for statuses, expected in (([forgotten], 1), ([forgotten, active], 2), ([active], 1)):
+        asked = retrieval_service_pb2.SearchMemoriesRequest(
+            user_id="ana", query="tea", statuses=statuses, explain=True
+        )
+        held, plain = await stage.both("SearchMemories", asked)
+        assert held == plain
+        assert len(held[0].results) == expected
+
+
 async def test_tenants_and_users_of_one_name_are_held_apart(pair: Pair) -> None:
     """H4: the same ids, the same question, each their own."""
     stages = [Stage(pair, Tenant()) for _ in range(3)]
