@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
@@ -39,6 +40,8 @@ logger = logging.getLogger("hitherto.sweeps")
 
 SOON_SECONDS = 10.0
 """The interval of duties that somebody waits for: late vectors, sealing."""
+_FIRST_SECONDS = 60.0
+"""A duty begins at the latest this long after the start: a process may live for minutes only."""
 _BATCH = 200
 _SWEEP_SECONDS = 10.0
 _USER_SECONDS = 30.0
@@ -94,7 +97,8 @@ class Sweeps:
         noticed in time.
         """
         duties = [
-            Duty("deletion of expired keys", 3_600.0, self.expire_keys),
+            Duty("deletion of expired keys", 3_600.0, self.drop_keys, until_done=True),
+            Duty("deletion of expired replies", 3_600.0, self.drop_replies, until_done=True),
             Duty("sweep of working memory", 600.0, self.drop_sessions, until_done=True),
             Duty("sweep of documents", 60.0, self.drop_documents, until_done=True),
             Duty("sweep of words", 60.0, self.drop_words, until_done=True),
@@ -118,10 +122,18 @@ class Sweeps:
                 with acting_for(scope.tenant_id):
                     await self.intake.queue_idle(scope, conversation_id)
 
-    async def expire_keys(self) -> None:
-        """Delete expired idempotency keys and unusable replies."""
-        await self.database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
-        await self.database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
+    async def drop_keys(self) -> int:
+        """Delete a batch of expired idempotency keys; returns how many."""
+        return await self.database.run(
+            lambda connection: idempotency.expire(connection, limit=_BATCH), timeout=_SWEEP_SECONDS
+        )
+
+    async def drop_replies(self) -> int:
+        """Delete a batch of expired unusable replies; returns how many."""
+        return await self.database.run(
+            lambda connection: unusable_replies.expire(connection, limit=_BATCH),
+            timeout=_SWEEP_SECONDS,
+        )
 
     async def drop_sessions(self) -> int:
         """Delete a batch of expired working memory; returns how much."""
@@ -213,10 +225,15 @@ class Scheduler:
 
 
 async def _repeat(seconds: float, duty: Work) -> None:
-    """Run a duty at its interval, which a change of the machine's clock makes no longer."""
+    """Run a duty at its interval, which a change of the machine's clock makes no longer.
+
+    Processes that were started together do not begin a long interval together.
+    """
+    wait = min(seconds, _FIRST_SECONDS * random.uniform(0.5, 1.0))
     while True:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(wait)
         await _attempt(duty)
+        wait = seconds
 
 
 async def _attempt(duty: Work) -> None:

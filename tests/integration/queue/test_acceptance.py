@@ -176,7 +176,7 @@ async def test_keys_are_kept_for_a_day_at_least(stage: Stage) -> None:
         )
 
     async def expire(connection: Connection) -> int:
-        return await idempotency.expire(connection)
+        return await idempotency.expire(connection, limit=200)
 
     assert await stage.maintenance.run(expire, timeout=BOUND) == 1
     assert await stage.rows("SELECT key FROM idempotency_keys") == [("young",)]

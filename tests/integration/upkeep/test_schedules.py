@@ -24,6 +24,7 @@ from hitherto_extraction.sweeps import Scheduler
 from hitherto_extraction.upkeep.schedules import Schedules, read_schedules
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.user_rows import UserRows
+from tests.e2e.sweeping import sweeping
 from tests.integration.upkeep.stage import BOUND, TENANT, Stage
 
 YEARLY = "0 0 1 1 *"
@@ -230,6 +231,62 @@ async def test_the_scheduler_catches_up_when_it_starts(stage: Stage) -> None:
     finally:
         scheduler.stop()
     assert await queued(stage) == [(TENANT, "decay", "decay", None, "queued")]
+
+
+async def test_a_duty_with_a_long_interval_begins_soon(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that lives for less than the interval does it all the same."""
+    monkeypatch.setattr("hitherto_extraction.sweeps._FIRST_SECONDS", 0.05, raising=False)
+    begun = asyncio.Event()
+
+    async def duty() -> None:
+        begun.set()
+
+    scheduler = Scheduler(replica(stage, {}), [(3_600.0, duty)])
+    scheduler.start()
+    try:
+        async with asyncio.timeout(BOUND):
+            await begun.wait()
+    finally:
+        scheduler.stop()
+
+
+async def test_keys_and_replies_expire_in_batches_and_each_without_the_other(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitherto_extraction.sweeps._BATCH", 2)
+    await stage.user()
+    for number in range(6):
+        # The first of each is kept for a while yet.
+        key = {"rpc": "r", "key": str(number), "subject": "", "body_hash": bytes(32)}
+        await stage.rows(
+            "INSERT INTO idempotency_keys (tenant_id, rpc, key, subject, body_hash, user_ids,"
+            " resource_ids, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, '{}', '{}', now() - %s * interval '49 hours')",
+            *(TENANT, *key.values(), number),
+        )
+        reply = {"claim_no": number, "sealed_reply": "", "recorded_at": f"{8 * number} days"}
+        await stage.put("unusable_replies", job_id=UUID(int=1), **reply)
+    await stage.rows(
+        "CREATE FUNCTION one_batch() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+        " IF TG_ARGV[0] = 'none' OR (SELECT count(*) FROM gone) > 2 THEN"
+        " RAISE EXCEPTION 'crash' USING ERRCODE = '40001'; END IF; RETURN NULL; END$$"
+    )
+    batches = (
+        "CREATE OR REPLACE TRIGGER one_batch AFTER DELETE ON {} REFERENCING OLD TABLE AS gone"
+        " FOR EACH STATEMENT EXECUTE FUNCTION one_batch('{}')"
+    )
+    await stage.rows(batches.format("idempotency_keys", "none"))
+    await stage.rows(batches.format("unusable_replies", "some"))
+    left = "SELECT count(*) FROM {}"
+    async with sweeping(stage.conninfo) as sweeps:
+        for keys in (6, 1):
+            for _, duty in sweeps.at_intervals(idle=False):
+                await duty()
+            assert await stage.value(left.format("idempotency_keys")) == keys
+            assert await stage.value(left.format("unusable_replies")) == 1
+            await stage.rows(batches.format("idempotency_keys", "some"))
 
 
 async def test_a_duty_that_takes_longer_than_its_interval_goes_on_without_a_warning(

@@ -36,7 +36,12 @@ WHERE tenant_id = %(tenant_id)s AND subject = %(subject)s AND rpc = %(rpc)s AND 
 
 # Across users: keys are guaranteed for a day.
 _EXPIRE = """
-DELETE FROM idempotency_keys WHERE created_at < now() - interval '48 hours'
+DELETE FROM idempotency_keys AS k
+USING (SELECT tenant_id, subject, rpc, key FROM idempotency_keys
+       WHERE created_at < now() - interval '48 hours'
+       ORDER BY created_at LIMIT %(limit)s) AS old
+WHERE k.tenant_id = old.tenant_id AND k.subject = old.subject AND k.rpc = old.rpc
+  AND k.key = old.key
 """
 
 
@@ -91,6 +96,6 @@ async def take(
     return cursor.rowcount == 1
 
 
-async def expire(connection: Connection) -> int:
-    """Delete keys older than guaranteed."""
-    return (await connection.execute(_EXPIRE)).rowcount
+async def expire(connection: Connection, *, limit: int) -> int:
+    """Delete some keys older than guaranteed; returns how many."""
+    return (await connection.execute(_EXPIRE, {"limit": limit})).rowcount

@@ -32,9 +32,14 @@ WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
 ORDER BY claim_no
 """
 
+# Across users. The age is checked again on the row itself: the reply may be a new one by now.
 _EXPIRE = """
-DELETE FROM unusable_replies
-WHERE recorded_at < now() - make_interval(days => %(days)s)
+DELETE FROM unusable_replies AS r
+USING (SELECT tenant_id, user_id, job_id, claim_no FROM unusable_replies
+       WHERE recorded_at < now() - make_interval(days => %(days)s)
+       ORDER BY recorded_at LIMIT %(limit)s) AS old
+WHERE r.tenant_id = old.tenant_id AND r.user_id = old.user_id AND r.job_id = old.job_id
+  AND r.claim_no = old.claim_no AND r.recorded_at < now() - make_interval(days => %(days)s)
 """
 
 
@@ -76,6 +81,6 @@ async def find(connection: Connection, tenant_id: str, job_id: UUID) -> list[Kep
     return found
 
 
-async def expire(connection: Connection) -> None:
-    """Delete expired replies."""
-    await connection.execute(_EXPIRE, {"days": KEPT_DAYS})
+async def expire(connection: Connection, *, limit: int) -> int:
+    """Delete some expired replies; returns how many."""
+    return (await connection.execute(_EXPIRE, {"days": KEPT_DAYS, "limit": limit})).rowcount
