@@ -8,6 +8,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import Backfill, Backlog
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.reembedding import phases
 from hitherto_extraction.reembedding.fill import Fill
@@ -96,12 +97,28 @@ async def fill(stage: Stage, embedder: OfflineEmbedder) -> None:
         pass
 
 
-async def reembed(stage: Stage, embedder: OfflineEmbedder) -> dict[str, int]:
-    """Give every text a vector of a new model, as a worker does; the counts of the job."""
+async def started(stage: Stage, embedder: OfflineEmbedder, *, switch: bool = False) -> Claim:
+    """The job that gives every text a vector of a new model, in a worker's hands."""
     async with stage.maintenance.connection() as connection, connection.transaction():
-        await phases.start(connection, TENANT, embedder.name, embedder.dimensions, JobQueue(4))
+        name, dimensions = embedder.name, embedder.dimensions
+        await phases.start(connection, TENANT, name, dimensions, JobQueue(4), switch=switch)
+    return await claimed(stage)
+
+
+async def claimed(stage: Stage) -> Claim:
+    """The waiting job in a worker's hands."""
     async with stage.maintenance.connection() as connection:
         (held,) = await claims.claim(connection, worker="test", limit=1, lease_seconds=60)
+    return held
+
+
+async def refill(stage: Stage, embedder: OfflineEmbedder, held: Claim) -> dict[str, int]:
+    """Do such a job as a worker does; its counts."""
     job = Fill(stage.maintenance, Embedders(embedder, None), load_prices(None), Budget())
     await job.run(held)
     return await stage.counts(held)
+
+
+async def reembed(stage: Stage, embedder: OfflineEmbedder) -> dict[str, int]:
+    """Give every text a vector of a new model, as a worker does; the counts of the job."""
+    return await refill(stage, embedder, await started(stage, embedder))

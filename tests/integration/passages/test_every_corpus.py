@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from hitherto_extraction.pipeline.backfill import Backfill
@@ -33,14 +35,24 @@ from tests.integration.passages.every_corpus import (
     fill,
     one_of_each,
     reembed,
+    refill,
+    started,
     states,
     vectors,
 )
 from tests.integration.upkeep.past import ANA
 from tests.integration.upkeep.stage import Stage
+from tests.waiting import eventually
 
 NONE = dict.fromkeys(TABLES, 0)
 ONE = dict.fromkeys(TABLES, 1)
+_ROLES = """
+SELECT model, CASE WHEN active THEN 'active' WHEN target THEN 'target' END
+FROM embedding_models WHERE active OR target ORDER BY 2
+"""
+_COUNTING = """
+SELECT 1 FROM pg_locks WHERE relation = 'hitherto.document_chunks'::regclass AND NOT granted
+"""
 STORED = {corpus: ["stored"] for corpus in TABLES}
 
 
@@ -195,6 +207,81 @@ async def test_a_new_model_that_refuses_texts_is_complete_without_them(stage: St
     Refusing.harmless = ()
     with pytest.raises(ModelRefused):
         await reembed(stage, Refusing(nothing, NEW))
+
+
+async def test_what_a_new_model_refused_is_counted_in_the_last_attempt_alone(stage: Stage) -> None:
+    """C7: counted in each, it would hide as many texts that still lack a vector."""
+    for number, word in enumerate(("plain", "unspeakable"), 1):
+        await one_of_each(stage, word, number)
+
+    class Faint(Interrupted):
+        async def embed(
+            self, texts: Sequence[str], *, timeout: float | None = None
+        ) -> EmbeddingBatch:
+            if any("unspeakable" in text for text in texts):
+                raise ModelRefused("not this")
+            return await super().embed(texts)
+
+    async def crash(corpus: str) -> None:
+        if corpus == "summaries":
+            raise ConnectionResetError
+
+    held = await started(stage, Faint(nothing, NEW))
+    with pytest.raises(ConnectionResetError):
+        await refill(stage, Faint(crash, NEW), held)
+    spent = (await stage.job(held)).result
+    counts = await refill(stage, Faint(nothing, NEW), replace(held, result=spent))
+    assert counts == {"embedded": len(TABLES), "refused": len(TABLES)}
+
+
+async def test_a_batch_whose_vectors_cannot_be_stored_is_charged(stage: Stage) -> None:
+    await one_of_each(stage)
+
+    async def refuse(corpus: str) -> None:
+        if corpus == "documents":
+            await stage.rows("ALTER TABLE document_chunk_embeddings ADD CHECK (false) NOT VALID")
+
+    embedder = Interrupted(refuse, NEW)
+    held = await started(stage, embedder)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        await refill(stage, embedder, held)
+    assert await stage.rows("SELECT kind, calls FROM usage_ledger") == [("reembedding", 2)]
+    assert (await stage.job(held)).result["usage"]["embedding_calls"] == 2
+
+
+async def test_a_back_fill_switches_to_its_own_model_alone(stage: Stage) -> None:
+    """C7: by the time it is done, another model is the target, to which nobody asked to switch."""
+    await one_of_each(stage)
+    first = await started(stage, Interrupted(nothing, NEW), switch=True)
+    other = Interrupted(nothing, "offline-hash-other")
+    await refill(stage, other, await started(stage, other))
+    await refill(stage, Interrupted(nothing, NEW), first)
+    assert await stage.rows(_ROLES) == [
+        (OfflineEmbedder.name, "active"),
+        ("offline-hash-other", "target"),
+    ]
+
+
+async def test_texts_are_counted_for_a_switch_without_a_lock_on_its_job(
+    stage: Stage, superuser_conninfo: str
+) -> None:
+    """C7: however long the count takes, it ends in a switch."""
+    await one_of_each(stage)
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
+
+        async def lock(corpus: str) -> None:
+            if corpus == "summaries":
+                # Stands for millions of texts to count.
+                await other.execute("LOCK TABLE hitherto.document_chunks IN ACCESS EXCLUSIVE MODE")
+
+        embedder = Interrupted(lock, NEW)
+        held = await started(stage, embedder, switch=True)
+        filling = asyncio.ensure_future(refill(stage, embedder, held))
+        await eventually(lambda: stage.rows(_COUNTING))
+        free = await stage.rows("SELECT 1 FROM jobs FOR UPDATE SKIP LOCKED")
+    await filling
+    assert free
+    assert (NEW, "active") in await stage.rows(_ROLES)
 
 
 async def test_a_vector_of_an_unknown_model_is_passed_over(stage: Stage) -> None:

@@ -210,7 +210,7 @@ async def embed_next(
     made = await embed(embedder, {text: text.contents for text in texts})
 
     if charge is not None:
-        await database.run(lambda connection: charge(connection, made), timeout=SECONDS)
+        await database.transact(lambda connection: charge(connection, made), timeout=SECONDS)
 
     async def work(connection: Connection) -> None:
         await users.lock_all(connection, [text.scope for text in made.vectors])

@@ -124,6 +124,23 @@ async def switch(connection: Connection) -> None:
     await reembedding.activate(connection, target.name, keep_previous=True)
 
 
+async def switch_to(connection: Connection, model: str, *, left: int) -> None:
+    """Make a model active at the end of its back-fill, unless another one is the target by now.
+
+    In a transaction. `left` texts lack a vector, as counted before: writers of vectors wait.
+
+    Raises:
+        WrongState: These are too many: they came during the back-fill.
+    """
+    target = (await reembedding.models(connection, lock=True)).get("target")
+    if target is None or target.name != model:
+        logger.info("the model %s is back-filled, and no longer the one to switch to", model)
+        return
+    if left > LEFT_OVER:
+        raise _not_ready("many texts came during the back-fill: it goes on with them", left)
+    await reembedding.activate(connection, model, keep_previous=True)
+
+
 async def _target(connection: Connection, *, lock: bool = False) -> EmbeddingModel:
     target = (await reembedding.models(connection, lock=lock)).get("target")
     if target is None:
