@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 from hitherto.v1 import job_pb2
 from hitherto_extraction.documents.runner import Ingestion
+from hitherto_extraction.pipeline.failed_attempts import FailedAttempts, UnusableReplies
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
@@ -166,7 +168,9 @@ class Bench:
         return held
 
     def runner(self, embedder: Any) -> Ingestion:
-        return Ingestion(self.write, embedder, load_prices(None), memory_enabled=True)
+        prices = load_prices(None)
+        account = FailedAttempts(self.write, prices, UnusableReplies(bytes(32)))
+        return Ingestion(self.write, embedder, prices, account, memory_enabled=True)
 
     async def job(self, held: Claim) -> Any:
         async with self.maintenance.connection() as connection:
@@ -250,6 +254,25 @@ async def test_a_crash_between_embedding_and_commit_repeats_the_call_and_nothing
     assert entities(superuser_conninfo) == {"Bo": ("person", 40, "")}
     assert vector_states(superuser_conninfo) == {"stored": len(after)}
     check_index(superuser_conninfo)
+
+
+async def test_what_was_embedded_for_a_document_that_cannot_be_written_is_charged(
+    bench: Bench, superuser_conninfo: str
+) -> None:
+    await hand_over(bench.services, document("d1", "One."), document("d2", "Two."))
+    held = await bench.claim()
+
+    async def refuse() -> None:
+        change(superuser_conninfo, "ALTER TABLE document_chunks ADD CHECK (content <> 'Two.')")
+
+    with pytest.raises(psycopg.errors.CheckViolation):
+        await bench.runner(Meddling(refuse)).run(held)
+    change(superuser_conninfo, "UPDATE jobs SET lease_until = now() - interval '1 s'")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        await bench.runner(OfflineEmbedder()).run(await bench.claim())
+    charged = "SELECT user_id, kind, calls FROM usage_ledger"
+    assert rows(superuser_conninfo, charged) == [("ana", "document-ingestion", 2)]
+    assert (await bench.job(held)).result["usage"]["embedding_calls"] == 2
 
 
 async def test_a_person_or_a_model_that_is_another_by_the_time_of_the_commit(

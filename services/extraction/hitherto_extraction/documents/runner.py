@@ -17,6 +17,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking
 from hitherto_extraction.documents.entities import Mention, mentioned, settle
 from hitherto_extraction.pipeline.embedding_loop import embed
+from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
 from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, may_continue, record
 from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
 from hitherto_extraction.prices import Charge, Prices
@@ -75,6 +76,7 @@ class Ingestion:
     database: Database
     embedder: Embedder
     prices: Prices
+    account: FailedAttempts
     _: KW_ONLY
     memory_enabled: bool
     budget: Budget = field(default_factory=Budget)
@@ -105,10 +107,19 @@ class Ingestion:
                 ),
                 timeout=_READ_SECONDS,
             )
-        while run.done < len(wanted):
+        try:
+            await self._read(run)
+        except Exception as error:
+            await self.account.settle(held, run.result, run.charges, error)
+            raise
+
+    async def _read(self, run: IngestionAttempt) -> None:
+        """Ingest what is left of the documents, group by group."""
+        held = run.held
+        while run.done < len(run.wanted):
             if run.done > (held.done_to or 0):
                 await self.budget.check(self.database, held.tenant_id, held.kind)
-            group = await self._prepare(held.scope, wanted[run.done :])
+            group = await self._prepare(held.scope, run.wanted[run.done :])
             for prepared in await self._embed(run, group):
                 await self._ingest(run, prepared)
 

@@ -104,6 +104,7 @@ class BackgroundWork:
             databases.write,
             base.embedder,
             base.prices,
+            base.account,
             memory_enabled=settings.memory_enabled,
             budget=base.budget,
         )
