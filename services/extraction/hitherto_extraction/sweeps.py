@@ -112,15 +112,24 @@ class Sweeps:
     async def queue_idle(self) -> None:
         """Queue the unextracted rest of silent conversations."""
         with faults.Tolerated(logger, "idle sweep skipped"):
-            idle = await self.database.run(
-                lambda connection: conversations.find_idle(
-                    connection, idle_seconds=self.idle_minutes * 60, limit=_BATCH
-                ),
-                timeout=_SWEEP_SECONDS,
-            )
-            for scope, conversation_id in idle:
-                with acting_for(scope.tenant_id):
-                    await self.intake.queue_idle(scope, conversation_id)
+            while await self._queue_some_idle():
+                pass
+
+    async def _queue_some_idle(self) -> int:
+        queued = 0
+        for scope, conversation_id in await self.database.run(
+            lambda connection: conversations.find_idle(
+                connection, idle_seconds=self.idle_minutes * 60, limit=_BATCH
+            ),
+            timeout=_SWEEP_SECONDS,
+        ):
+            with (
+                faults.Tolerated(logger, "an idle conversation is queued later"),
+                acting_for(scope.tenant_id),
+            ):
+                await self.intake.queue_idle(scope, conversation_id)
+                queued += 1
+        return queued
 
     async def drop_keys(self) -> int:
         """Delete a batch of expired idempotency keys; returns how many."""

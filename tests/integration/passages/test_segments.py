@@ -255,6 +255,21 @@ async def test_several_at_once_index_everything_once(stage: Stage, superuser_con
     check_words(superuser_conninfo)
 
 
+async def test_a_user_whose_texts_cannot_be_indexed_keeps_no_other_waiting(stage: Stage) -> None:
+    await many(stage, "ana", 3)
+    await many(stage, "bo", 3)
+    await stage.rows(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END$$"
+    )
+    await stage.rows(
+        "CREATE TRIGGER refuse BEFORE INSERT ON passage_postings FOR EACH ROW"
+        " WHEN (NEW.user_id = 'ana') EXECUTE FUNCTION refuse()"
+    )
+    await Backlog(stage.maintenance, message_vectors=True).run()
+    assert await stage.rows("SELECT DISTINCT user_id FROM passage_postings") == [("bo",)]
+
+
 async def test_the_young_the_erased_and_the_short(stage: Stage, superuser_conninfo: str) -> None:
     """A job is waited for; nobody's words are indexed after they left; B2's smallest messages."""
     await many(stage, "gone", 3)

@@ -26,6 +26,7 @@ from hitherto_extraction.storage.corpora.corpus import (
 )
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
+from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import registered_length
@@ -149,10 +150,11 @@ class Backlog:
             by_user[scope].append(key)
         indexed = 0
         for scope, keys in by_user.items():
-            indexed += await self._database.transact(
-                lambda connection: self._of_user(connection.of(scope), corpus, keys),  # noqa: B023
-                timeout=_SECONDS,
-            )
+            with faults.Tolerated(logger, "texts of a user are indexed later"):
+                indexed += await self._database.transact(
+                    lambda connection: self._of_user(connection.of(scope), corpus, keys),  # noqa: B023
+                    timeout=_SECONDS,
+                )
         return indexed
 
     async def _of_user(self, user: UserRows, corpus: SpokenCorpus, keys: list[ItemKey]) -> int:
