@@ -13,6 +13,7 @@ import pytest
 from hitherto_extraction.queue import attempts, claims, jobs, leases
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.enqueueing import JobQueue
+from hitherto_extraction.storage import retention
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Job
@@ -283,13 +284,7 @@ async def job_in(stage: Stage, state: str) -> Any:
 
 async def test_claiming_does_not_read_finished_jobs(stage: Stage) -> None:
     """The claim goes through the partial indexes, however many jobs have ended."""
-    await stage.rows(
-        "INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from,"
-        " range_to, done_to, max_attempts, finished_at)"
-        " SELECT gen_random_uuid(), 'default', 'u' || n %% 500, 'memory-extraction', 'succeeded',"
-        " 'c' || n, 1, 2, 2, 4, now() FROM generate_series(1, %s) AS n",
-        20_000,
-    )
+    await stage.rows(_FINISHED, 20_000)
     await submit_some(stage, "u1", "u2", "u3", each=2)
     await stage.rows("ANALYZE jobs")
     scans = list(scans_of(await plan_of_a_claim(stage, "FORMAT JSON")))
@@ -306,6 +301,28 @@ async def test_claiming_does_not_read_finished_jobs(stage: Stage) -> None:
     }
     assert "jobs_tenant_wide" in used
     assert len(await stage.claim()) == 3
+
+
+async def test_upkeep_does_not_read_finished_jobs(stage: Stage) -> None:
+    """They stay for ever: retention looks for unread messages, and re-embedding for its job."""
+    await stage.rows(_FINISHED, 20_000)
+    await submit_some(stage, "u1", "u2", "u3", each=2)
+    await stage.rows("UPDATE jobs SET state = 'dead', finished_at = now() WHERE user_id = 'u1'")
+    await stage.rows("ANALYZE jobs")
+    days = {"memory_days": 30, "message_days": 30, "most_days": 36_500}
+    values = {"tenant_id": TENANT, "user_id": None, "after": "", "limit": 200, "model": "m", **days}
+    for statement in (retention._DUE, retention._COUNT, jobs._LATEST_BACKFILL):
+        async with stage.maintenance.connection() as connection:
+            explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}".encode()
+            row = await connection.fetch_row(explained, values)
+        assert row is not None
+        read = [
+            scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)
+            for scan in scans_of(row[0][0]["Plan"])
+            if scan.get("Relation Name") == "jobs"
+        ]
+        assert read
+        assert max(read) <= 100, statement
 
 
 async def plan_of_a_claim(
@@ -343,6 +360,13 @@ def scans_of(node: dict[str, Any]) -> Any:
         yield from scans_of(child)
 
 
+_FINISHED = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
+                  done_to, max_attempts, finished_at)
+SELECT gen_random_uuid(), 'default', 'u' || n %% 500, 'memory-extraction', 'succeeded',
+       'c' || n, 1, 2, 2, 4, now()
+FROM generate_series(1, %s) AS n
+"""
 _MANY = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, max_attempts)
 SELECT gen_random_uuid(), %s, %s, 'document-ingestion', 'queued', 4 FROM generate_series(1, %s)

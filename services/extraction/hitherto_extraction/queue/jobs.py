@@ -131,12 +131,13 @@ WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
 RETURNING job_id
 """
 
-# The newest back-fill to a model, whichever tenant requested it.
+# The newest back-fill to a model, whichever tenant requested it. It is about no user: by that an
+# index finds it among finished jobs, which stay for ever.
 _LATEST_BACKFILL = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 FROM jobs
-WHERE kind = 'reembedding' AND params ->> 'model' = %(model)s
+WHERE user_id IS NULL AND kind = 'reembedding' AND params ->> 'model' = %(model)s
 ORDER BY sequence_no DESC
 LIMIT 1
 """

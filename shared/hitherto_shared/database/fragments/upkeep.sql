@@ -72,11 +72,12 @@ AND (:g.accepted_at < :l.messages_before
 
 -- @waiting_jobs(user): the ranges of messages that jobs have yet to read, for `waiting` in `@is_read`.
 -- The queue is a local table, which an engine that distributes rows does not join to distributed
--- ones. Across users: `j.user_id`.
+-- ones. Dead jobs may be retried. The states are told apart as the partial indexes do: jobs that
+-- have succeeded stay for ever. Across users: `j.user_id`.
 SELECT j.user_id, j.conversation_id, j.range_from, j.range_to
 FROM jobs AS j
 WHERE j.tenant_id = %(tenant_id)s AND j.user_id = :user AND j.conversation_id IS NOT NULL
-  AND j.state NOT IN ('succeeded', 'cancelled');
+  AND (j.state IN ('queued', 'failed', 'running') OR j.state = 'dead');
 
 -- @is_read(g, user): whether a message was read by every job that is to read it; `waiting` are the
 -- ranges of those that have yet to.
