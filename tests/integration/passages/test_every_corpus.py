@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -135,28 +136,35 @@ async def test_a_late_vector_of_sealed_words_is_not_kept(
     assert await stage.rows("SELECT DISTINCT texts FROM passage_statistics") == [(0,)]
 
 
-async def test_two_back_fills_at_once_store_each_vector_once(stage: Stage) -> None:
-    """As many replicas have one each, and neither fails where the other was faster."""
+async def test_of_two_back_fills_at_once_one_embeds_a_corpus(stage: Stage) -> None:
+    """As many replicas have one each; the others leave it the corpus, unless it died."""
     await one_of_each(stage)
+    embedded: list[str] = []
 
-    class Abreast(OfflineEmbedder):
-        """Answers when both have asked."""
-
-        def __init__(self) -> None:
-            self._both = asyncio.Barrier(2)
-
+    class Listed(Interrupted):
         async def embed(
             self, texts: Sequence[str], *, timeout: float | None = None
         ) -> EmbeddingBatch:
-            async with asyncio.timeout(180):
-                await self._both.wait()
+            embedded.extend(text.partition(" ")[0] for text in texts)
             return await super().embed(texts)
 
-    embedder = Abreast()
-    fillings = [Backfill(stage.maintenance, embedder) for _ in range(2)]
-    assert sum(await asyncio.gather(*(each.run() for each in fillings))) == len(TABLES)
+    done: list[int] = []
+
+    async def meanwhile(corpus: str) -> None:
+        done.append(await Backfill(stage.maintenance, Listed(nothing)).run())
+
+    done.append(await Backfill(stage.maintenance, Listed(meanwhile)).run())
+    assert done == [len(TABLES) - 1, 1]
+    assert Counter(embedded) == ONE
     assert await vectors(stage) == ONE
     assert await states(stage) == STORED
+    # Nobody has a turn now; one that was never ended is over in time.
+    await one_of_each(stage, "later", 2)
+    await stage.rows("UPDATE schedule_runs SET taken_at = now() + interval '1 hour'")
+    assert await Backfill(stage.maintenance, OfflineEmbedder()).run() == 0
+    await stage.rows("UPDATE schedule_runs SET taken_at = now() - interval '1 second'")
+    await fill(stage, OfflineEmbedder())
+    assert await states(stage) == {corpus: each * 2 for corpus, each in STORED.items()}
 
 
 @pytest.mark.parametrize("switched", [False, True])

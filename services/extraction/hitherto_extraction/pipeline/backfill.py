@@ -16,7 +16,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.embedding_charges import affords, shared_out
 from hitherto_extraction.pipeline.embedding_loop import BATCH, EmbeddedBatch, embed_next
 from hitherto_extraction.prices import Prices, load_prices
-from hitherto_extraction.storage import ledger, reembedding, users
+from hitherto_extraction.storage import ledger, reembedding, schedules, users
 from hitherto_extraction.storage.corpora import index, vectors
 from hitherto_extraction.storage.corpora.corpus import (
     EmbeddableText,
@@ -42,6 +42,9 @@ NO_JOB = UUID(int=0)
 WAIT_SECONDS = 900.0
 """Time for which a message waits for its job; longer than the default silence after which a
 conversation is extracted."""
+_TURN_SECONDS = 60.0
+"""Time for which the other processes leave a corpus to one that embeds a batch of it, or has died.
+If it needs longer, they embed and pay the same texts again."""
 _AT_ONCE = 256
 _SECONDS = 30.0
 
@@ -74,10 +77,16 @@ class Backfill:
         return done
 
     async def _fill(self, corpus: EmbeddedCorpus) -> int:
-        done = 0
+        done, turn, has_turn = 0, f"vectors of {corpus.name}", False
 
         async def find(connection: Connection) -> Sequence[EmbeddableText]:
-            return await self._waiting(connection, corpus)
+            nonlocal has_turn
+            found = await self._waiting(connection, corpus)
+            if found and not has_turn:
+                has_turn = await schedules.take_turn(connection, turn, seconds=_TURN_SECONDS)
+                # Read again: by now others may have embedded what waited.
+                found = await self._waiting(connection, corpus)
+            return found if has_turn else ()
 
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal done
@@ -93,6 +102,12 @@ class Backfill:
             await embed_next(self.database, self.embedder, find, keep, charge=self._charge)
         except ModelError as error:
             logger.info("vectors are still waiting for the embedder: %s", error)
+        finally:
+            if has_turn:
+                with faults.Tolerated(logger, "the turn at vectors ends later"):
+                    await self.database.run(
+                        lambda connection: schedules.end_turn(connection, turn), timeout=_SECONDS
+                    )
         return done
 
     async def _waiting(

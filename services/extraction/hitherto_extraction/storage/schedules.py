@@ -31,6 +31,18 @@ DELETE FROM schedule_runs
 WHERE schedule = %(schedule)s AND slot < %(slot)s - make_interval(days => %(days)s)
 """
 
+# Work that one process does at a time has one row, whose slot is no schedule's.
+_TAKE_TURN = """
+INSERT INTO schedule_runs (schedule, slot, taken_at)
+VALUES (%(work)s, 'epoch', clock_timestamp() + make_interval(secs => %(seconds)s))
+ON CONFLICT (schedule, slot) DO UPDATE SET taken_at = EXCLUDED.taken_at
+WHERE schedule_runs.taken_at < clock_timestamp()
+"""
+
+_END_TURN = """
+UPDATE schedule_runs SET taken_at = clock_timestamp() WHERE schedule = %(work)s AND slot = 'epoch'
+"""
+
 # Across users.
 _TENANTS = "SELECT tenant_id FROM @tenants_of(users) AS known"
 
@@ -61,6 +73,17 @@ async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
         return False
     await connection.execute(_PRUNE, values)
     return True
+
+
+async def take_turn(connection: Connection, work: str, *, seconds: float) -> bool:
+    """Take the turn at some work until `end_turn`, at most `seconds`; False if another has it."""
+    cursor = await connection.execute(_TAKE_TURN, {"work": work, "seconds": seconds})
+    return cursor.rowcount == 1
+
+
+async def end_turn(connection: Connection, work: str) -> None:
+    """Leave the work to others."""
+    await connection.execute(_END_TURN, {"work": work})
 
 
 async def tenants(connection: Connection) -> list[str]:
