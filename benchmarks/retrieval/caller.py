@@ -94,7 +94,9 @@ class RequestStream:
             context = pb.GetContextResponse.FromString(reply)
             if context.degraded:
                 return "degraded"
-            wanting = not context.relevant and self.subject == "context_query"
+            # A question is made of random words: a few in a thousand have nothing above the floor.
+            answered = bool(context.relevant) or context.nothing_relevant
+            wanting = self.subject == "context_query" and not answered
             return "empty" if wanting or not context.memories else ""
         found = pb.SearchMemoriesResponse.FromString(reply)
         if found.degraded:

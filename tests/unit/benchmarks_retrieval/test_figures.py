@@ -143,6 +143,9 @@ def test_a_context_without_what_was_asked_for_is_a_fault() -> None:
     assert RequestStream("context", USERS, "", 2).fault(without) == ""
     assert RequestStream("context_query", USERS, "", 2).fault(without) == "empty"
     assert RequestStream("context", USERS, "", 2).fault(b"") == "empty"
+    context.nothing_relevant = True
+    below_the_floor = context.SerializeToString()
+    assert RequestStream("context_query", USERS, "", 2).fault(below_the_floor) == ""
     context.degraded = True
     assert RequestStream("context", USERS, "", 2).fault(context.SerializeToString()) == "degraded"
 
