@@ -29,6 +29,7 @@ from hitherto.v1 import (
 from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval import context
 from hitherto_retrieval.config import RetrievalSettings
+from hitherto_retrieval.search import listing, search
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.metrics import REGISTRY
@@ -491,6 +492,31 @@ async def test_who_writes_reads_it_at_once(stage: Stage) -> None:
             await forget(stage.services, saved.memory.id)
             found = await stage.services.retrieval.SearchMemories(asked)
             assert saved.memory.id not in [result.memory.id for result in found.results]
+
+
+@pytest.mark.parametrize(
+    ("query", "module", "step"), [("tea", search, "read_results"), ("", listing, "read_whole")]
+)
+async def test_what_is_forgotten_between_the_steps_of_a_read_is_no_result(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, query: str, module: Any, step: str
+) -> None:
+    """The database tells first what is found, and then the best of it whole."""
+    saved = [await save(stage.services, f"Ana likes {what} tea") for what in ("green", "black")]
+    unchanged = getattr(module, step)
+    left = [saved[0].memory.id]
+
+    async def meanwhile(*given: Any, **more: Any) -> Any:
+        while left:
+            await forget(stage.services, left.pop())
+        return await unchanged(*given, **more)
+
+    monkeypatch.setattr(module, step, meanwhile)
+    found = await stage.pair.reading.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query),
+        metadata=[("authorization", f"Bearer {stage.tenant.token}")],
+    )
+    assert not left
+    assert [result.memory.content for result in found.results] == ["Ana likes black tea"]
 
 
 async def test_memories_of_every_status_are_found_again(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from hitherto_retrieval.storage import messages, neighbours
 from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
 from hitherto_retrieval.storage.neighbours import MessageFlags
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
-from hitherto_shared.models import Memory, Message, Summary
+from hitherto_shared.models import HIDDEN_STATUSES, Memory, Message, Summary
 
 _MAX_SOURCES = 5
 """Maximum number of a memory's sources with excerpts."""
@@ -78,10 +78,13 @@ class WholeItems:
         withheld = self._caveats.withheld
         if withheld and isinstance(item, Message) and key in withheld:
             return None
-        # No program can tell whether a summary repeats what was forgotten.
-        if self._hides_forgotten and isinstance(item, Summary) and item.withheld:
+        if not self._hides_forgotten:
+            return item
+        # Forgotten, or put in quarantine, since it was found.
+        if isinstance(item, Memory) and item.status in HIDDEN_STATUSES:
             return None
-        return item
+        # No program can tell whether a summary repeats what was forgotten.
+        return None if isinstance(item, Summary) and item.withheld else item
 
     def hit(self, kind: Kind, key: Key, score: float) -> Hit | None:
         """The item as a result; None if there is no item.
@@ -122,8 +125,8 @@ async def read_whole(
         reads: Reads the items.
         wanted: Kind and key of each.
         also: Further statements for the same round trip.
-        hides_forgotten: Whether messages and summaries whose memory is quarantined or forgotten are
-            left out, and messages noted of which a memory no longer holds.
+        hides_forgotten: Whether memories that are quarantined or forgotten are left out, with their
+            messages and summaries, and messages noted of which a memory no longer holds.
     """
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
