@@ -350,6 +350,51 @@ async def test_row_73_a_model_without_usable_replies_fails_the_job_and_drops_lit
     assert asked == job.result.usage.llm_calls <= 12 * job.attempt
 
 
+async def test_b9_what_changes_again_while_its_job_stands_back_is_asked_about_again(
+    modelled: Services,
+) -> None:
+    """The job has settled it already, and takes the second change up as a waiting job does."""
+    old = [f"Ana keeps {n} bees" for n in range(6)]
+    new = [f"In Kassel, Ana keeps {n} bees" for n in range(6)]
+    settled_first: list[str] = []
+    asked_since: list[str] = []
+
+    def learning(request: ChatRequest) -> dict[str, Any]:
+        if "no bees" in request.user:
+            return {"contradicted_memories": [change(named(request, settled_first[0]), "no bees")]}
+        unsettled = [
+            {"id": named(request, words), "by": by, "source_message_ids": ["m1"]}
+            for by, words in enumerate(old)
+        ]
+        return {
+            "new_memories": [
+                memory(each.content, [each.local_id], importance=0.9) for each in request.messages
+            ],
+            "contradicted_memories": unsettled if "Kassel" in request.user else [],
+        }
+
+    async def answer(request: ChatRequest) -> ChatAnswer:
+        if not request.reconciliation:
+            return ChatAnswer.of(**learning(request))
+        asked = [each.content for each in request.changed]
+        if len(asked) > 1 and not settled_first:
+            return PROSE
+        if not settled_first:
+            settled_first.extend(asked)
+            await submit(modelled, talk("Now there are no bees", conversation="c3"))
+        else:
+            asked_since.extend(asked)
+        return ChatAnswer.of(**NOTHING)
+
+    modelled.model.script = answer
+    await say(modelled, MAY, *old)
+    await say(modelled, SEPTEMBER, *new, conversation="c2")
+    await settled(modelled)
+    assert len(await jobs(modelled)) == 1
+    assert {*settled_first} < {*new}
+    assert sorted(asked_since) == sorted(new)
+
+
 async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(modelled: Services) -> None:
     modelled.model.script = script(nothing)
     friends = (f"Ana's friend number {i} is called Friend{i}" for i in range(60))

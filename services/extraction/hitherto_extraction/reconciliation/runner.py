@@ -123,11 +123,13 @@ class Reconciliation:
                 raise
 
     async def _run(self, held: Claim) -> None:
-        changed = _ids(held, "changed")
+        changed, done = _ids(held, "changed"), held.done_to or 0
+        # What changed again since it was settled is looked at again.
+        changed[done:] = dict.fromkeys(changed[done:])
         result = replace(
             Result.of(held.result), extractor=self.chat.extractor, prompt_version=VERSION
         )
-        run = _Attempt(held, changed, held.done_to or 0, result)
+        run = _Attempt(held, changed, done, result)
         try:
             while run.done < len(run.changed):
                 if not await self._call(run):
@@ -258,10 +260,10 @@ class Reconciliation:
 
 
 def _ids(held: Claim, name: str) -> list[UUID]:
-    """The memories that a list of the job's names, each once."""
+    """The memories that a list of the job's names."""
     given = held.params.get(name)
     named = [parse_uuid(each) for each in given] if isinstance(given, list) else []
-    return list(dict.fromkeys(each for each in named if each is not None))
+    return [each for each in named if each is not None]
 
 
 def _given_up(run: _Attempt, shown: Shown) -> Proposals:
