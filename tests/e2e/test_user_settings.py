@@ -217,3 +217,32 @@ class TestLearningOff:
         await choose(services, learning_enabled=True)
         await learn(services, talk("I work as a pilot.", conversation="c3", at=NOON))
         assert any("pilot" in m.content for m in await memories(services))
+
+    @pytest.mark.parametrize("how", ["SubmitTranscripts", "AppendMessages"])
+    async def test_h1_what_was_said_meanwhile_is_not_learnt_when_it_is_sent_again(
+        self, services: Services, how: str
+    ) -> None:
+        """Nor with more around it, nor by a retry: a client may send whole conversations."""
+        said = talk("My dog is called Rex.", "I work as a baker.", "I live in Lisbon.", at=NOON)
+        before, meanwhile = talk(at=NOON), talk(at=NOON)
+        before.messages.extend(said.messages[:1])
+        meanwhile.messages.extend(said.messages[:2])
+        messages = before.messages
+        await ask(services, "AppendMessages", conversation_id="c1", messages=messages)
+        await choose(services, learning_enabled=False)
+        if how == "SubmitTranscripts":
+            (job_id,) = await submit(services, meanwhile)
+        else:
+            messages = meanwhile.messages[1:]
+            reply = await ask(services, how, conversation_id="c1", messages=messages)
+            job_id = reply.job.id
+        await choose(services, learning_enabled=True)
+        assert await submit(services, meanwhile) == [job_id]
+        job = await ended(services, job_id)
+        assert job.state == job_pb2.JOB_STATE_CANCELLED
+        assert job.error.startswith("LEARNING_DISABLED")
+        await learn(services, said)
+        await ask(services, "RetryJob", job_id=job_id)
+        await ended(services, job_id)
+        (learnt,) = await memories(services)
+        assert "Lisbon" in learnt.content

@@ -136,7 +136,7 @@ class Intake(JobCalls):
         )
         await self._index(user, conversation_id, stored)
         if why:
-            return await self.queue.enqueue_cancelled(user, conversation_id, why), None
+            return await self._leave(user, conversation_id, why, stored), None
         pending = await conversations.count_pending(user, conversation_id)
         if pending < self.extract_every:
             return None, pending
@@ -230,7 +230,7 @@ class Intake(JobCalls):
         if why:
             # No job reads them, now or later.
             await self._index(user, conversation_id, stored)
-            job = await self.queue.enqueue_cancelled(user, conversation_id, why)
+            job = await self._leave(user, conversation_id, why, stored)
             watermark = stored.last_message_no
         elif transcript.ended or stored.highest > watermark:
             after = Counters(stored.last_message_no, watermark)
@@ -263,6 +263,17 @@ class Intake(JobCalls):
             MESSAGES,
             [(conversation_id, number) for number in stored.new],
             embedded=self.message_vectors,
+        )
+
+    async def _leave(self, user: UserRows, conversation_id: str, why: str, stored: Stored) -> Job:
+        """A cancelled job with every message that no job owns yet."""
+        first, last = stored.before.watermark + 1, stored.last_message_no
+        return await self.queue.enqueue_cancelled(
+            user,
+            conversation_id,
+            why,
+            range_from=first if first <= last else None,
+            range_to=last if first <= last else None,
         )
 
     async def _hand_out(

@@ -19,7 +19,8 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job
 from hitherto_shared.tracing import event, traceparent
 
-# A job that has ended is one that was refused, or work that was done within the call. A job for
+# A job that has ended is one that was refused, or work that was done within the call. Of what was
+# refused nothing is left to read, whoever runs the job again. A job for
 # whatever has been appended by the time it is first claimed has no range yet: there is one for a
 # conversation. While it waits, further messages delay it until they settle, but never beyond ten
 # times the debounce. The trace is that of the call that queued it.
@@ -28,7 +29,9 @@ INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, rang
                   done_to, params, result, max_attempts, run_after, started_at, finished_at, error,
                   error_reason, trace_parent)
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(state)s, %(conversation_id)s,
-        %(range_from)s, %(range_to)s, %(range_from)s::int - 1, %(params)s, %(result)s,
+        %(range_from)s, %(range_to)s,
+        CASE %(state)s WHEN 'cancelled' THEN %(range_to)s ELSE %(range_from)s::int - 1 END,
+        %(params)s, %(result)s,
         %(max_attempts)s, clock_timestamp() + make_interval(secs => %(debounce)s),
         CASE WHEN %(state)s = 'succeeded' THEN clock_timestamp() END,
         CASE WHEN %(state)s <> 'queued' THEN clock_timestamp() END, %(error)s, %(error_reason)s,
@@ -137,12 +140,24 @@ class JobQueue:
         )
 
     async def enqueue_cancelled(
-        self, user: UserRows, conversation_id: str | None, why: str, *, kind: str = EXTRACTION
+        self,
+        user: UserRows,
+        conversation_id: str | None,
+        why: str,
+        *,
+        kind: str = EXTRACTION,
+        range_from: int | None = None,
+        range_to: int | None = None,
     ) -> Job:
-        """A job that tells by a key of `WHY_NOT` why input was not accepted."""
+        """A job that tells by a key of `WHY_NOT` why input was not accepted.
+
+        Messages that it owns are never read; a repeated submission finds it.
+        """
         return await _insert(
             user.connection,
             **user.scope.bind(kind=kind, conversation_id=conversation_id),
+            range_from=range_from,
+            range_to=range_to,
             state="cancelled",
             max_attempts=self.max_attempts,
             error=f"{why}: {WHY_NOT[why]}",
