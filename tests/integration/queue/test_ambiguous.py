@@ -9,6 +9,11 @@ from itertools import cycle
 from typing import Any
 from uuid import UUID
 
+import pytest
+from psycopg.errors import TooManyConnections
+from psycopg_pool import PoolTimeout
+
+from hitherto_extraction.pipeline import job_commit
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_shared.database.connect import Role
@@ -128,6 +133,67 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
     await eventually(all_closed)
     # L7: a call is repeated for a lie and for nothing else.
     assert chat.calls <= 2 * len(ledger)
+
+
+class Unlucky(Database):
+    """Meets these errors at its commits of a job's step, one after another.
+
+    The work of the first is done and committed, if `done` says so.
+    """
+
+    def __init__(self, conninfo: str, *errors: Exception, done: bool = False) -> None:
+        super().__init__(
+            conninfo, "hitherto_write", application="test", configure=configure_vectors
+        )
+        self._errors = list(errors)
+        self._done = done
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[Result]],
+        *,
+        timeout: float,
+        repeatable: bool = False,
+    ) -> Result:
+        if self._errors and work.__qualname__ == "commit.<locals>.work":
+            if self._done:
+                self._done = False
+                await super().run(work, timeout=timeout, repeatable=repeatable)
+            raise self._errors.pop(0)
+        return await super().run(work, timeout=timeout, repeatable=repeatable)
+
+
+async def test_a_reply_waits_for_a_connection_of_a_busy_pool(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """faults.md L7: it has been paid for, and the pool is busy for a moment."""
+    monkeypatch.setattr(job_commit, "_PAUSES", (0.0, 0.0, 0.0))
+    busy = await stage.pool(
+        Unlucky(stage.conninfo, PoolTimeout("busy"), TooManyConnections("busy"))
+    )
+    await stage.submit(transcript())
+    (held,) = await stage.claim()
+    chat = CanaryChat()
+    await stage.extraction(chat, database=busy).run(held)
+    assert await stage.states() == {"succeeded": 1}
+    assert chat.calls == 1
+
+
+async def test_a_commit_in_doubt_keeps_its_result_whatever_its_repetitions_meet(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """faults.md row 4: nothing is charged twice, and the job still says what it did."""
+    monkeypatch.setattr(job_commit, "_PAUSES", (0.0, 0.0, 0.0))
+    lost = TooLate("no answer", reason="DEADLINE_EXCEEDED")
+    in_the_way = [Conflict("in the way", reason="WRITE_CONFLICT") for _ in range(3)]
+    database = await stage.pool(Unlucky(stage.conninfo, lost, *in_the_way, done=True))
+    await stage.submit(transcript())
+    (held,) = await stage.claim()
+    with pytest.raises(TooLate):
+        await stage.extraction(CanaryChat(), database=database).run(held)
+    result = (await stage.job(held.job_id))["result"]
+    assert (result["memories_created"], result["usage"]["llm_calls"]) == (1, 1)
+    assert await stage.value("SELECT sum(calls) FROM usage_ledger WHERE stage = 'extraction'") == 1
 
 
 async def test_appends_reported_as_lost_keep_their_numbers(stage: Stage) -> None:

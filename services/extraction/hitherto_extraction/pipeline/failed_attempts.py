@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from hitherto_extraction.pipeline.job_commit import is_in_doubt
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts
@@ -24,10 +25,9 @@ from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
-from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.errors import HithertoError, TooLate, Unavailable, WorkTooLong
+from hitherto_shared.errors import HithertoError
 from hitherto_shared.model_api import ModelError, ModelMisbehaved
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import Sealer
@@ -104,12 +104,7 @@ class FailedAttempts:
         stage = held.kind if held.kind in _STAGES else "extraction"
         spent = error.spent if isinstance(error, ModelError) else ()
         charges = [*charges, *self.prices.wasted(stage, spent)]
-        fault = faults.translate(error)
-        # No commit begins without a key, or ends while our own work goes on.
-        in_doubt = isinstance(fault, TooLate | Unavailable) and not isinstance(
-            fault, KeyServiceUnavailable | WorkTooLong
-        )
-        if in_doubt or not (charges or reply):
+        if is_in_doubt(faults.translate(error)) or not (charges or reply):
             # If in doubt, the commit succeeded, and the charges with it.
             return result
         charged = result.with_charges(charges)

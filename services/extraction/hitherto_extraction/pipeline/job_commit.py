@@ -22,7 +22,14 @@ from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
-from hitherto_shared.errors import Conflict, TooLate, Unavailable, WorkTooLong
+from hitherto_shared.errors import (
+    Conflict,
+    Exhausted,
+    HithertoError,
+    TooLate,
+    Unavailable,
+    WorkTooLong,
+)
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.worker")
@@ -92,20 +99,39 @@ async def commit(
 async def patiently(
     database: Database, work: Callable[[Connection], Awaitable[Done]], *, seconds: float
 ) -> Done:
-    """Run `work`, up to four times, each within `seconds`; errors are those of `commit`."""
-    for pause in _PAUSES:
+    """Run `work`, up to four times, each within `seconds`; errors are those of `commit`.
+
+    After a try in doubt the error is that of this try, whatever kept the others from finding out.
+    """
+    pauses = iter(_PAUSES)
+    doubt: Exception | None = None
+    while True:
         try:
             return await database.run(work, timeout=seconds)
         except Exception as error:
             fault = faults.translate(error)
-            if not isinstance(fault, TooLate | Unavailable | Conflict):
+            if fault is None:
                 raise
-            # The same work would take as long again.
-            if isinstance(fault, KeyServiceUnavailable | WorkTooLong):
-                raise
+            if is_in_doubt(fault):
+                doubt = error
+            passes = doubt is error or isinstance(fault, Conflict | Exhausted)
+            pause = next(pauses, None) if passes else None
+            if pause is None:
+                if doubt is None or doubt is error:
+                    raise
+                raise doubt from error
             logger.warning("retrying a commit: %s", fault.message, extra=faults.sqlstate_of(error))
         await asyncio.sleep(pause)
-    return await database.run(work, timeout=seconds)
+
+
+def is_in_doubt(fault: HithertoError | None) -> bool:
+    """Whether a commit that ended so may have succeeded, and may succeed if it is tried again.
+
+    None begins without a key, or ends while our own work goes on, which would take as long again.
+    """
+    return isinstance(fault, TooLate | Unavailable) and not isinstance(
+        fault, KeyServiceUnavailable | WorkTooLong
+    )
 
 
 async def record(
