@@ -139,6 +139,28 @@ async def test_an_outage_burns_no_attempt_for_a_day(stage: Stage) -> None:
     assert (await stage.job(held.job_id))["error_reason"] == "MODEL_UNAVAILABLE"
 
 
+@pytest.mark.parametrize("how", [attempts.fail, attempts.pause, attempts.release])
+async def test_a_second_outage_does_not_count_from_the_first_one(
+    stage: Stage, how: Callable[..., Coroutine[Any, Any, None]]
+) -> None:
+    """faults.md row 25: in between the model answered, or there was no reason to ask it."""
+    await stage.submit(transcript())
+    why = {} if how is attempts.release else MODEL_AWAY
+    away = dict(MODEL_AWAY, delay_seconds=0, longest_seconds=0)
+    (held,) = await stage.claim()
+    async with stage.maintenance.connection() as connection:
+        await attempts.wait_out_outage(connection, held, **away)
+        await stage.rows("UPDATE jobs SET outage_since = now() - interval '25 hours'")
+        (held,) = await stage.claim()
+        await how(connection, held, delay_seconds=0, **why)
+        used = 1 if how is attempts.fail else 0
+        for _ in range(5):
+            (held,) = await stage.claim()
+            await attempts.wait_out_outage(connection, held, **away)
+    job = await stage.job(held.job_id)
+    assert (job["state"], job["attempt"]) == ("failed", used)
+
+
 async def test_waits_for_the_model_grow_with_the_outage_and_are_bounded(stage: Stage) -> None:
     """faults.md row 25: back-off although no attempt is used up."""
     await stage.submit(transcript())
