@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.queue import attempts, claims, waking
+from hitherto_extraction.queue import attempts, claims, collecting, waking
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
-from tests.integration.queue.stage import TENANT, Stage, transcript
+from tests.integration.queue.stage import ANA, TENANT, Stage, transcript
 from tests.waiting import eventually
 
 
@@ -177,6 +177,25 @@ async def test_b5_a_message_does_not_overtake_a_document_that_waits(stage: Stage
     await stage.rows("UPDATE jobs SET run_after = now() WHERE state = 'failed'")
     first = {held.user_id: held for held in await stage.claim()}
     assert (first["ana"].kind, first["bo"].kind) == ("document-ingestion", "memory-extraction")
+
+
+async def test_b9_a_reconciliation_waits_for_no_message_that_waits_itself(stage: Stage) -> None:
+    """A message that is due cannot be read before an older one that rests."""
+
+    async def waits() -> bool:
+        async with stage.write.connection() as connection:
+            return await collecting.reading_waits(connection.of(ANA))
+
+    await stage.submit(transcript())
+    assert await waits()
+    await stage.rows("UPDATE jobs SET state = 'failed', run_after = now() + interval '1 hour'")
+    await queued(stage, "reconciliation")
+    await stage.submit(transcript(conversation="c2"))
+    (held,) = await stage.claim()
+    assert held.kind == "reconciliation"
+    assert not await waits()
+    await stage.rows("UPDATE jobs SET run_after = now() WHERE state = 'failed'")
+    assert await waits()
 
 
 async def test_the_job_checked_longest_ago_that_nobody_has_locked_probes_a_model(

@@ -30,13 +30,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = (
 RETURNING job_id
 """
 
-# Transcripts and documents of the user that could be read now.
+# Whether the first of the user's transcripts and documents could be read now: others wait for it.
 _READING_WAITS = """
-SELECT EXISTS (
-    SELECT FROM jobs
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND state IN ('queued', 'failed', 'running') AND run_after <= clock_timestamp()
-      AND kind IN ('memory-extraction', 'document-ingestion'))
+SELECT run_after <= clock_timestamp()
+FROM jobs
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND state IN ('queued', 'failed', 'running')
+  AND kind IN ('memory-extraction', 'document-ingestion')
+ORDER BY sequence_no
+LIMIT 1
 """
 
 
