@@ -15,6 +15,7 @@ from hitherto.v1 import (
     privacy_service_pb2,
 )
 from hitherto_extraction.pipeline import message_removal
+from hitherto_shared.database.faults import no_answer_in_time
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
@@ -226,3 +227,29 @@ async def test_a_long_conversation_goes_in_several_transactions(
     assert (await go_on(120)).counts["messages"] == (5 if how == "deleted" else 6)
 
     assert rows(services.conninfo, messages) == rows(services.conninfo, words) == []
+
+
+async def test_nothing_is_learnt_from_what_an_interrupted_deletion_left(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No job has read it yet, and there is more of it than goes at once."""
+    monkeypatch.setattr(message_removal, "MESSAGES_AT_ONCE", 5)
+    waiting = talk(*(f"I live in Lisbon {n}." for n in range(8)), at=NOON).messages
+    reply = await ask(services, "AppendMessages", conversation_id="c1", messages=waiting)
+    assert reply.pending_messages == 8
+
+    async def late(*_: object) -> None:
+        raise no_answer_in_time()
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(message_removal, "require_named", late)
+        assert (await refusal_of(delete(services, "c1"))).reason == "DEADLINE_EXCEEDED"
+    assert rows(services.conninfo, "SELECT count(*) FROM messages") == [(3,)]
+    # Of the conversation is learnt what is said from then on.
+    more = talk("I work as a baker.", at=NOON).messages
+    more[0].id = "later"
+    await ask(services, "AppendMessages", conversation_id="c1", messages=more)
+    ending = await ask(services, "EndConversation", conversation_id="c1")
+    await ended(services, ending.job.id)
+    (learnt,) = await memories(services)
+    assert "baker" in learnt.content

@@ -90,20 +90,20 @@ async def require_named(user: UserRows, conversation_id: str) -> None:
 async def remove_newest(user: UserRows, conversation_id: str) -> dict[str, int]:
     """Cancel the jobs of a long conversation and delete its newest messages; returns numbers.
 
-    Those that nothing was learnt from yet go first, so that nothing is learnt from the others if
-    the rest of the deletion has to wait. Nothing is done if `delete_conversation` can do it at
-    once. Words of memories are left to the next sweep.
+    Nothing is learnt from the others if the rest of the deletion has to wait. Nothing is done if
+    `delete_conversation` can do it at once. Words of memories are left to the next sweep.
 
     Raises:
         WrongState: The user was erased.
     """
     await users.enter_alone(user)
-    await conversations.lock_conversation(user, conversation_id)
+    held = await conversations.lock_conversation(user, conversation_id)
     newest = await conversation_removal.find_messages(
         user, conversation_id, limit=MESSAGES_AT_ONCE + 1
     )
-    if len(newest) <= MESSAGES_AT_ONCE:
+    if held is None or len(newest) <= MESSAGES_AT_ONCE:
         return {}
+    await conversations.move_watermark(user, conversation_id, watermark=held.last_message_no)
     cancelled = await cancelling.cancel_of_conversation(user, conversation_id)
     await remove_messages(user, newest[:MESSAGES_AT_ONCE], sweep=False)
     await reindexing.leave_to_sweep(user)
