@@ -162,7 +162,9 @@ class Bench:
     async def claim(self) -> Claim:
         async with self.maintenance.connection() as connection:
             await active_embedder.register(connection, OfflineEmbedder())
-            (held,) = await claims.claim(connection, worker="t", limit=1, lease_seconds=60)
+            (held,) = await claims.claim(
+                connection, worker="t", kinds=["document-ingestion"], limit=1, lease_seconds=60
+            )
         # As the worker does for each of its jobs.
         act_for(held.tenant_id)
         return held

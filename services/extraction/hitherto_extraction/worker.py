@@ -153,6 +153,7 @@ class Worker:
                 lambda connection: claims.claim(
                     connection,
                     worker=self._name,
+                    kinds=list(self.runners),
                     limit=room,
                     tenant_wide=tenant_wide,
                     lease_seconds=self.lease_seconds,

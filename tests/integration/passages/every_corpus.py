@@ -108,7 +108,9 @@ async def started(stage: Stage, embedder: OfflineEmbedder, *, switch: bool = Fal
 async def claimed(stage: Stage) -> Claim:
     """The waiting job in a worker's hands."""
     async with stage.maintenance.connection() as connection:
-        (held,) = await claims.claim(connection, worker="test", limit=1, lease_seconds=60)
+        (held,) = await claims.claim(
+            connection, worker="test", kinds=[phases.KIND], limit=1, lease_seconds=60
+        )
     return held
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import psycopg
 
-from hitherto_extraction.budget import Budget
+from hitherto_extraction.budget import SHARES, Budget
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.job_calls import Accepted
 from hitherto_extraction.pipeline.commit import Commit
@@ -40,6 +40,8 @@ from tests.waiting import eventually
 TENANT = "default"
 ANA = Scope(TENANT, "ana")
 REPLIES = UnusableReplies(bytes(32))
+KINDS = [*SHARES, "decay", "retention"]
+"""Every kind of job."""
 UNFINISHED = ("queued", "running", "failed")
 Pool = TypeVar("Pool", bound=Database)
 BOUND = 120.0
@@ -167,7 +169,7 @@ class Stage:
         """Claim jobs as a worker would."""
         async with self.maintenance.connection() as connection:
             return await claims.claim(
-                connection, worker="test", limit=limit, lease_seconds=lease_seconds
+                connection, worker="test", kinds=KINDS, limit=limit, lease_seconds=lease_seconds
             )
 
     async def finish(self, held: Claim) -> None:

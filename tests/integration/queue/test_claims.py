@@ -17,7 +17,7 @@ from hitherto_extraction.storage import retention
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Job
-from tests.integration.queue.stage import TENANT, Stage, transcript
+from tests.integration.queue.stage import KINDS, TENANT, Stage, transcript
 from tests.waiting import eventually
 
 MODEL_AWAY: dict[str, Any] = {"error": "MODEL_UNAVAILABLE: away", "reason": "MODEL_UNAVAILABLE"}
@@ -229,6 +229,7 @@ async def test_b5_a_job_whose_worker_is_lost_goes_on_before_an_older_one_of_the_
         found = await claims.claim(
             connection,
             worker="test",
+            kinds=KINDS,
             limit=10,
             lease_seconds=60.0,
             resting=[(TENANT, "memory-extraction")],
@@ -356,6 +357,7 @@ async def plan_of_a_claim(
         "limit": 4,
         "tenant_wide": 1,
         "lease": 60.0,
+        "own_kinds": KINDS,
         "tenants": [TENANT],
         "kinds": [resting],
         "channel": "test",

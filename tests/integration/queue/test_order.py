@@ -11,7 +11,7 @@ import pytest
 from hitherto_extraction.queue import attempts, claims, collecting, waking
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
-from tests.integration.queue.stage import ANA, TENANT, Stage, transcript
+from tests.integration.queue.stage import ANA, KINDS, TENANT, Stage, transcript
 from tests.waiting import eventually
 
 
@@ -39,6 +39,7 @@ async def claimed(
         found = await claims.claim(
             connection,
             worker="test",
+            kinds=KINDS,
             limit=limit,
             lease_seconds=60,
             tenant_wide=tenant_wide,

@@ -14,6 +14,7 @@ from hitherto_extraction.pipeline.extraction_prompt import PromptBackground
 from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue import attempts, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.worker import Runner
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
@@ -215,6 +216,26 @@ async def test_trouble_with_the_database_never_ends_a_job_and_slows_it_down(stag
         ("failed", 0, "STORAGE_FULL: the database has no room")
     ]
     assert await stage.value("SELECT run_after <= now() + interval '300 seconds' FROM jobs")
+
+
+async def test_a_worker_leaves_kinds_of_a_newer_release_to_a_newer_worker(stage: Stage) -> None:
+    """faults.md row 11: the job lives, and holds up nobody until that worker comes."""
+    queue = JobQueue(4)
+    async with stage.maintenance.connection() as connection:
+        for user in ("ana", None):
+            await queue.enqueue(connection, TENANT, "reconciliation", user_id=user)
+    await stage.submit(transcript())
+    await stage.worker(stage.finish).start()
+    await eventually(lambda: done(stage, 1))
+    assert await stage.states() == {"queued": 2, "succeeded": 1}
+    assert await stage.rows("SELECT DISTINCT claim_no FROM jobs WHERE state = 'queued'") == [(0,)]
+    await stage.worker(stage.finish, reconciliation=stage.finish).start()
+    await eventually(lambda: done(stage, 3))
+
+
+async def done(stage: Stage, jobs: int) -> bool:
+    """Whether so many jobs have succeeded."""
+    return (await stage.states())["succeeded"] == jobs
 
 
 async def tried(often_enough: Callable[[], bool]) -> bool:

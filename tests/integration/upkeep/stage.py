@@ -143,7 +143,9 @@ class Stage:
         """A job of a kind in a worker's hands."""
         async with self.maintenance.connection() as connection:
             await JobQueue(4).enqueue(connection, TENANT, kind, user_id=user)
-            (held,) = await claims.claim(connection, worker="test", limit=1, lease_seconds=60)
+            (held,) = await claims.claim(
+                connection, worker="test", kinds=[kind], limit=1, lease_seconds=60
+            )
         return held
 
     async def job(self, held: Claim) -> Job:

@@ -285,7 +285,9 @@ async def test_a_second_attempt_goes_on_with_the_counts_of_the_first(stage: Stag
 
 async def _claim(stage: Stage) -> list[Claim]:
     async with stage.maintenance.connection() as connection:
-        return await claims.claim(connection, worker="again", limit=1, lease_seconds=60)
+        return await claims.claim(
+            connection, worker="again", kinds=["decay"], limit=1, lease_seconds=60
+        )
 
 
 async def test_an_erased_user_is_left_alone(stage: Stage) -> None:

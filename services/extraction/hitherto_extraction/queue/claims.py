@@ -29,7 +29,8 @@ ACTOR = "extraction"
 # other job; once it is due it comes first, being older. Jobs of a whole tenant have slots of their
 # own, and delay no user. A running job with an expired lease may start, whatever older or resting
 # work there is by now: until it does, nothing else of its user can. Alone in its transaction, which
-# most claims need for nothing, it also tells every process which jobs it took.
+# most claims need for nothing, it also tells every process which jobs it took. Kinds that this
+# process does not run, as a newer release may queue them, delay no others.
 #
 # Of a user only the first job that is due can start, and of messages and documents only the first
 # of all. Thousands of one user may stand before those of others: most of them directly follow
@@ -50,6 +51,7 @@ WITH resting AS (
                    AS follows_another
         FROM jobs
         WHERE state IN ('queued', 'failed', 'running') AND user_id IS NOT NULL
+          AND kind = ANY(%(own_kinds)s)
           AND (state = 'running'
                OR run_after <= statement_timestamp()
                   AND (tenant_id, kind) NOT IN (SELECT tenant_id, kind FROM resting))
@@ -67,6 +69,7 @@ WITH resting AS (
                      AND (older.kind IN ('memory-extraction', 'document-ingestion')
                           AND due.kind IN ('memory-extraction', 'document-ingestion')
                           OR older.run_after <= statement_timestamp()
+                          AND older.kind = ANY(%(own_kinds)s)
                           AND (older.tenant_id, older.kind)
                               NOT IN (SELECT tenant_id, kind FROM resting))
                    LIMIT 1) IS NULL)
@@ -83,7 +86,7 @@ WITH resting AS (
 ), of_tenants AS (
     SELECT job_id
     FROM jobs AS job
-    WHERE job.state IN ('queued', 'failed', 'running')
+    WHERE job.state IN ('queued', 'failed', 'running') AND job.kind = ANY(%(own_kinds)s)
       AND CASE WHEN job.state = 'running' THEN job.lease_until < statement_timestamp()
                ELSE job.run_after <= statement_timestamp() END
       AND (job.tenant_id, job.kind) NOT IN (SELECT tenant_id, kind FROM resting)
@@ -192,13 +195,14 @@ async def claim(
     connection: Connection,
     *,
     worker: str,
+    kinds: Collection[str],
     limit: int,
     lease_seconds: float,
     tenant_wide: int | None = None,
     resting: Collection[tuple[str, str]] = (),
     trail: Trail | None = None,
 ) -> list[Claim]:
-    """Claim jobs; those whose every attempt lost its worker end as DEAD here.
+    """Claim jobs of some kinds; those whose every attempt lost its worker end as DEAD here.
 
     Claims at most `limit` jobs about one user each, and `tenant_wide` (None: as many) about all
     users of a tenant, but none of the tenants and kinds that are `resting`. The role is
@@ -209,6 +213,7 @@ async def claim(
         "limit": limit,
         "tenant_wide": limit if tenant_wide is None else tenant_wide,
         "lease": lease_seconds,
+        "own_kinds": Texts(kinds),
         "tenants": Texts(tenant_id for tenant_id, _ in resting),
         "kinds": Texts(kind for _, kind in resting),
         "channel": CHANNEL,
