@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field
 
-from hitherto_extraction.budget import Budget, BudgetSpent
+from hitherto_extraction.budget import SHARES, Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
 from hitherto_extraction.queue.jobs import RETRIED, JobSignals
@@ -29,6 +29,7 @@ from hitherto_extraction.queue.leases import LeaseRenewal
 from hitherto_shared import metrics, tracing
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
+from hitherto_shared.database.faults import full_disk
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.signals import Watch
 from hitherto_shared.database.tenancy import act_for
@@ -153,7 +154,8 @@ class Worker:
                 lambda connection: claims.claim(
                     connection,
                     worker=self._name,
-                    kinds=list(self.runners),
+                    # Nothing that a model answers could be written to a full disk.
+                    kinds=[k for k in self.runners if not (full_disk.is_full and k in SHARES)],
                     limit=room,
                     tenant_wide=tenant_wide,
                     lease_seconds=self.lease_seconds,

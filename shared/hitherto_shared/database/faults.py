@@ -14,9 +14,13 @@ from hitherto_shared.errors import Conflict, Exhausted, HithertoError, TooLate, 
 
 
 class FullDisk:
-    """When a statement of this process last found no room, by the monotonic clock."""
+    """When a statement of this process last found no room, by the monotonic clock.
+
+    Whether the disk `is_full` now is known to the `RoomWatch` of the process.
+    """
 
     found_at = float("-inf")
+    is_full = False
 
 
 full_disk = FullDisk()

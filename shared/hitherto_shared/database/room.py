@@ -66,6 +66,7 @@ class RoomWatch(HealthWatch):
             elif time.monotonic() >= next_try:
                 found = await self._has_room(room)
                 next_try = time.monotonic() + (_TRY_SECONDS if found else _TRY_AGAIN_SECONDS)
+            full_disk.is_full = not found
             if found != room:
                 told = f"the disk of the database {'has room' if found else 'is full'}"
                 await self._tell(STORAGE, found, told)

@@ -17,6 +17,7 @@ from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.worker import Runner
 from hitherto_shared.audit.trail import Trail
+from hitherto_shared.database.faults import full_disk
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Exhausted, TooLate
 from hitherto_shared.model_api import ModelRefused
@@ -231,6 +232,23 @@ async def test_a_worker_leaves_kinds_of_a_newer_release_to_a_newer_worker(stage:
     assert await stage.rows("SELECT DISTINCT claim_no FROM jobs WHERE state = 'queued'") == [(0,)]
     await stage.worker(stage.finish, reconciliation=stage.finish).start()
     await eventually(lambda: done(stage, 3))
+
+
+async def test_no_model_is_asked_while_the_disk_is_known_to_be_full(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """faults.md row 20 and L7: nothing could be written down. What makes room goes on."""
+    monkeypatch.setattr(full_disk, "is_full", True)
+    await stage.submit(transcript())
+    async with stage.maintenance.connection() as connection:
+        await JobQueue(4).enqueue(connection, TENANT, "retention")
+    chat = CanaryChat()
+    await stage.worker(stage.extraction(chat).run, retention=stage.finish).start()
+    await eventually(lambda: done(stage, 1))
+    assert (await stage.states(), chat.calls) == ({"queued": 1, "succeeded": 1}, 0)
+    full_disk.is_full = False
+    stage.signals.wake()
+    await eventually(lambda: done(stage, 2))
 
 
 async def done(stage: Stage, jobs: int) -> bool:
