@@ -227,8 +227,7 @@ class TestLearningOff:
         before, meanwhile = talk(at=NOON), talk(at=NOON)
         before.messages.extend(said.messages[:1])
         meanwhile.messages.extend(said.messages[:2])
-        messages = before.messages
-        await ask(services, "AppendMessages", conversation_id="c1", messages=messages)
+        await ask(services, "AppendMessages", conversation_id="c1", messages=before.messages)
         await choose(services, learning_enabled=False)
         if how == "SubmitTranscripts":
             (job_id,) = await submit(services, meanwhile)

@@ -6,10 +6,12 @@ import asyncio
 import gc
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hitherto_extraction.pipeline import job_commit
 from hitherto_extraction.pipeline.extraction_prompt import PromptBackground
 from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue import attempts, jobs
@@ -17,8 +19,9 @@ from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.worker import Runner
 from hitherto_shared.audit.trail import Trail
-from hitherto_shared.database.faults import full_disk
+from hitherto_shared.database import room
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.room import RoomWatch
 from hitherto_shared.errors import Exhausted, TooLate
 from hitherto_shared.model_api import ModelRefused
 from tests.integration.queue.chat import CanaryChat, HeldChat
@@ -162,9 +165,14 @@ async def test_a_worker_that_dies_between_two_calls_repeats_neither(stage: Stage
     ],
 )
 async def test_a_write_that_fails_half_way_leaves_nothing(
-    stage: Stage, sqlstate: str, attempt: int, caplog: pytest.LogCaptureFixture
+    stage: Stage,
+    sqlstate: str,
+    attempt: int,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """faults.md rows 2 and 20: the last write of the commit fails; the rest is not there either."""
+    monkeypatch.setattr(job_commit, "_PAUSES", (0.0,))
     await stage.rows(
         "CREATE FUNCTION public.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
         f" RAISE EXCEPTION 'broken' USING ERRCODE = '{sqlstate}'; END $$"
@@ -235,10 +243,19 @@ async def test_a_worker_leaves_kinds_of_a_newer_release_to_a_newer_worker(stage:
 
 
 async def test_no_model_is_asked_while_the_disk_is_known_to_be_full(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """faults.md row 20 and L7: nothing could be written down. What makes room goes on."""
-    monkeypatch.setattr(full_disk, "is_full", True)
+    health: list[bool] = []
+
+    async def say(_: str, well: bool) -> None:
+        health.append(well)
+
+    watch = RoomWatch(stage.maintenance, say, tmp_path)
+    monkeypatch.setattr(room, "_TRY_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(room, "_LITTLE_BYTES", 1 << 62)
+    await watch.start()
+    await eventually(lambda: tried(lambda: health == [True, False]))
     await stage.submit(transcript())
     async with stage.maintenance.connection() as connection:
         await JobQueue(4).enqueue(connection, TENANT, "retention")
@@ -246,7 +263,9 @@ async def test_no_model_is_asked_while_the_disk_is_known_to_be_full(
     await stage.worker(stage.extraction(chat).run, retention=stage.finish).start()
     await eventually(lambda: done(stage, 1))
     assert (await stage.states(), chat.calls) == ({"queued": 1, "succeeded": 1}, 0)
-    full_disk.is_full = False
+    monkeypatch.setattr(room, "_LITTLE_BYTES", 0)
+    await eventually(lambda: tried(lambda: health[-1]))
+    await watch.stop()
     stage.signals.wake()
     await eventually(lambda: done(stage, 2))
 
@@ -257,7 +276,7 @@ async def done(stage: Stage, jobs: int) -> bool:
 
 
 async def tried(often_enough: Callable[[], bool]) -> bool:
-    """Whether a runner was called often enough."""
+    """Whether something was called often enough."""
     return often_enough()
 
 
