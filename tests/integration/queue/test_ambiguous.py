@@ -18,7 +18,7 @@ from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_shared.database.connect import Role
 from hitherto_shared.database.pool import Connection, Database, Result
-from hitherto_shared.errors import Conflict, TooLate
+from hitherto_shared.errors import Conflict, HithertoError, TooLate
 from hitherto_shared.startup import configure_vectors
 from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import ANA, BOUND, TENANT, Stage, identity, message, transcript
@@ -189,7 +189,7 @@ async def test_a_commit_in_doubt_keeps_its_result_whatever_its_repetitions_meet(
     database = await stage.pool(Unlucky(stage.conninfo, lost, *in_the_way, done=True))
     await stage.submit(transcript())
     (held,) = await stage.claim()
-    with pytest.raises(TooLate):
+    with pytest.raises(HithertoError):
         await stage.extraction(CanaryChat(), database=database).run(held)
     result = (await stage.job(held.job_id))["result"]
     assert (result["memories_created"], result["usage"]["llm_calls"]) == (1, 1)
