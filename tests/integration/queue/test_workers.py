@@ -6,7 +6,6 @@ import asyncio
 import gc
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,9 @@ from hitherto_extraction.pipeline.extraction_prompt import PromptBackground
 from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue import attempts, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.worker import Runner
 from hitherto_shared.audit.trail import Trail
-from hitherto_shared.database import room
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.database.room import RoomWatch
 from hitherto_shared.errors import Exhausted, TooLate
 from hitherto_shared.model_api import ModelRefused
 from tests.integration.queue.chat import CanaryChat, HeldChat
@@ -227,56 +223,8 @@ async def test_trouble_with_the_database_never_ends_a_job_and_slows_it_down(stag
     assert await stage.value("SELECT run_after <= now() + interval '300 seconds' FROM jobs")
 
 
-async def test_a_worker_leaves_kinds_of_a_newer_release_to_a_newer_worker(stage: Stage) -> None:
-    """faults.md row 11: the job lives, and holds up nobody until that worker comes."""
-    queue = JobQueue(4)
-    async with stage.maintenance.connection() as connection:
-        for user in ("ana", None):
-            await queue.enqueue(connection, TENANT, "reconciliation", user_id=user)
-    await stage.submit(transcript())
-    await stage.worker(stage.finish).start()
-    await eventually(lambda: done(stage, 1))
-    assert await stage.states() == {"queued": 2, "succeeded": 1}
-    assert await stage.rows("SELECT DISTINCT claim_no FROM jobs WHERE state = 'queued'") == [(0,)]
-    await stage.worker(stage.finish, reconciliation=stage.finish).start()
-    await eventually(lambda: done(stage, 3))
-
-
-async def test_no_model_is_asked_while_the_disk_is_known_to_be_full(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """faults.md row 20 and L7: nothing could be written down. What makes room goes on."""
-    health: list[bool] = []
-
-    async def say(_: str, well: bool) -> None:
-        health.append(well)
-
-    watch = RoomWatch(stage.maintenance, say, tmp_path)
-    monkeypatch.setattr(room, "_TRY_AGAIN_SECONDS", 0.0)
-    monkeypatch.setattr(room, "_LITTLE_BYTES", 1 << 62)
-    await watch.start()
-    await eventually(lambda: tried(lambda: health == [True, False]))
-    await stage.submit(transcript())
-    async with stage.maintenance.connection() as connection:
-        await JobQueue(4).enqueue(connection, TENANT, "retention")
-    chat = CanaryChat()
-    await stage.worker(stage.extraction(chat).run, retention=stage.finish).start()
-    await eventually(lambda: done(stage, 1))
-    assert (await stage.states(), chat.calls) == ({"queued": 1, "succeeded": 1}, 0)
-    monkeypatch.setattr(room, "_LITTLE_BYTES", 0)
-    await eventually(lambda: tried(lambda: health[-1]))
-    await watch.stop()
-    stage.signals.wake()
-    await eventually(lambda: done(stage, 2))
-
-
-async def done(stage: Stage, jobs: int) -> bool:
-    """Whether so many jobs have succeeded."""
-    return (await stage.states())["succeeded"] == jobs
-
-
 async def tried(often_enough: Callable[[], bool]) -> bool:
-    """Whether something was called often enough."""
+    """Whether a runner was called often enough."""
     return often_enough()
 
 
