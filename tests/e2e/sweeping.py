@@ -10,6 +10,13 @@ from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.database.pool import Database
 
+WITHOUT_A_MEMORY = """
+SELECT p.term FROM hitherto.postings AS p CROSS JOIN LATERAL unnest(p.lexical_nos) AS n (number)
+WHERE NOT EXISTS (SELECT FROM hitherto.memories AS m WHERE m.user_id = p.user_id
+                  AND m.lexical_no = n.number)
+"""
+"""Words in the keyword index under numbers that no memory has."""
+
 
 @asynccontextmanager
 async def sweeping(conninfo: str) -> AsyncIterator[Sweeps]:

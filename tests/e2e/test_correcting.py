@@ -16,6 +16,7 @@ from tests.e2e.curating import change, events, forget, found, history, plain, re
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, talk
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, Refusal, refused
+from tests.e2e.sweeping import WITHOUT_A_MEMORY, sweeping
 from tests.scripted_model import StatusFault
 from tests.scripted_model.answers import memory
 
@@ -84,6 +85,17 @@ async def test_the_new_words_find_it_and_the_index_stays_in_step(services: Servi
     both = expected.total() + count_terms(other.content).total()
     counted = "SELECT lexical_documents, lexical_terms FROM users"
     assert rows(services.conninfo, counted) == [(2, both)]
+
+
+async def test_words_of_earlier_wordings_leave_the_index(services: Services, conninfo: str) -> None:
+    """They count as texts that have a word, so that a memory reworded often was hardly found."""
+    saved = (await save(services, "Ana rows on the lake")).memory
+    for number in range(3):
+        await update(services, saved.id, content=f"Ana rows on the lake {number} times a week")
+    async with sweeping(conninfo) as sweeps:
+        while await sweeps.drop_words():
+            pass
+    assert rows(services.conninfo, WITHOUT_A_MEMORY) == []
 
 
 async def test_a_new_text_is_embedded_once_and_other_changes_not_at_all(modelled: Services) -> None:

@@ -166,7 +166,7 @@ class Sweeps:
         return dropped
 
     async def drop_words(self) -> int:
-        """Delete words of deleted messages from keyword indexes; returns of how many users."""
+        """Delete words of nothing from keyword indexes of memories; returns of how many users."""
         dropped = 0
         for scope in await self.database.run(
             lambda connection: reindexing.find_to_sweep(connection, limit=_BATCH),

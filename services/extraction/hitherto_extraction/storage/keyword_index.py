@@ -18,7 +18,8 @@ _RESERVE = """
 UPDATE users
 SET last_lexical_no = last_lexical_no + %(texts)s,
     lexical_documents = greatest(lexical_documents + %(documents)s, 0),
-    lexical_terms = greatest(lexical_terms + %(terms)s, 0)
+    lexical_terms = greatest(lexical_terms + %(terms)s, 0),
+    words_to_sweep = words_to_sweep OR %(texts)s > %(documents)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING last_lexical_no - %(texts)s
 """
@@ -179,7 +180,8 @@ async def reserve_numbers(user: UserRows, *, texts: int, documents: int, terms: 
     """Reserve numbers for `texts` new texts; returns the number before the first.
 
     `documents` and `terms` are the growth of the index: a text that replaces another adds no
-    document and only the difference of their lengths.
+    document and only the difference of their lengths. The words of what it replaces stand under a
+    number that nothing has, and make the words of the user look frequent until they are swept.
     """
     return int(await user.fetch_value(_RESERVE, texts=texts, documents=documents, terms=terms))
 
