@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import math
 import os
 import ssl
 from asyncio.sslproto import SSLProtocol
@@ -25,15 +26,17 @@ MOST_REQUEST_BYTES = 1024 * 1024
 """What the body of a request may hold. The form of a full profile takes less than half of it."""
 REQUEST_SECONDS = 30.0
 """How long a client may take to send a request, with its body."""
+UNREAD_SECONDS = 60.0
+"""How long a client may read nothing of what is left of a reply."""
 MOST_WAITING = 200
-"""Connections of clients that have not sent all of a request."""
+"""Connections of clients that have not sent all of a request, or not read what was sent."""
 DRAIN_SECONDS = 5
 TLS_END_SECONDS = 2.0
 """How long a client may take to answer the end of TLS. Such connections count nowhere."""
 
 
 class ImpatientProtocol(H11Protocol):
-    """A connection that is closed if its client takes too long to send a request.
+    """A connection that is closed if its client takes too long to send a request or read a reply.
 
     uvicorn waits without limit, and the event loop waits a minute for any number of TLS handshakes.
     Anybody could thus hold all connections that the process may open, and the memory of as many
@@ -44,15 +47,16 @@ class ImpatientProtocol(H11Protocol):
     _handshake: asyncio.Future[None] | None = None
     _waits_since = 0.0
     _timer: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
+    """Runs while the client has not read all that was sent, also after the connection's end."""
     _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request; if too many wait, one is closed.
-
-        It is the one that waits longest of those from the address from which most wait.
-        """
+        """Wait for the first request."""
         if self.tls is None or self._handshake is not None:
             super().connection_made(transport)
+            # What is not read pauses at its second byte: TLS would pause at 0 for nothing.
+            transport.set_write_buffer_limits(high=1)
         else:
             self.transport, self.client = transport, get_remote_addr(transport)
             self.connections.add(self)
@@ -71,13 +75,36 @@ class ImpatientProtocol(H11Protocol):
             secured.connection_made(transport)
         self._address = neighbourhood(self.client[0] if self.client else "")
         self._wait()
+        self._thin_out()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._waits_since = self.loop.time()
+        self._expect_less_than(math.inf)
+        self._thin_out()
+
+    def resume_writing(self) -> None:
+        """Wait no longer: the client has read what there was."""
+        self._stop_reading()
+        super().resume_writing()
+
+    def _expect_less_than(self, unread: float) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left < unread:
+            self._reading = self.loop.call_later(UNREAD_SECONDS, self._expect_less_than, left)
+        else:
+            self.transport.abort()
+
+    def _thin_out(self) -> None:
+        """If too many wait, close the longest of those at the address from which most wait."""
         waiting = [
             one for one in self.connections if isinstance(one, ImpatientProtocol) and one._waits
         ]
         if len(waiting) > MOST_WAITING:
             [(crowd, _)] = Counter(one._address for one in waiting).most_common(1)
             of_crowd = (one for one in waiting if one._address == crowd)
-            min(of_crowd, key=lambda one: one._waits_since)._give_up()
+            min(of_crowd, key=lambda one: one._waits_since).transport.abort()
 
     def _shook_hands(self, handshake: asyncio.Future[None]) -> None:
         """Forget a connection whose handshake failed: only the others are lost."""
@@ -88,6 +115,7 @@ class ImpatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._stop()
+        self._stop_reading()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
@@ -104,15 +132,24 @@ class ImpatientProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
 
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
     def _give_up(self) -> None:
-        if self._waits:
+        if self._sends:
             self.transport.abort()
 
     @property
-    def _waits(self) -> bool:
+    def _sends(self) -> bool:
         """Whether the client has not sent all of a request."""
         sending = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         return sending and not self.transport.is_closing()
+
+    @property
+    def _waits(self) -> bool:
+        return self._sends or self._reading is not None
 
 
 def neighbourhood(address: str) -> str:

@@ -12,14 +12,17 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 import uvicorn
+from starlette.responses import PlainTextResponse
 from uvicorn.protocols.http import h11_impl
 
 from hitherto_client import web_server
 from hitherto_client.console.target import ConsoleTarget
+from hitherto_client.web_server import web_server_config
 from tests.certificates import Authority
 from tests.e2e import test_mcp
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import console_over, served
+from tests.e2e.consoles import web_server as a_web_server
 from tests.waiting import eventually
 
 BEGINNINGS = {
@@ -113,6 +116,42 @@ async def test_a_crowd_at_one_address_closes_its_own_and_no_other_s(
         assert (await reader.readline()).startswith(b"HTTP/1.1 ")
     for open_one in (writer, *(each for _, each in crowd)):
         open_one.close()
+
+
+@pytest.mark.parametrize("at_the_end", [b"keep-alive", b"close"])
+async def test_a_reply_that_is_not_read_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, at_the_end: bytes
+) -> None:
+    """Also after the connection's end, when what was not sent is kept for the client."""
+    state = uvicorn.server.ServerState()
+    monkeypatch.setattr(uvicorn.server, "ServerState", lambda: state)
+    monkeypatch.setattr(web_server, "MOST_WAITING", 3)
+    monkeypatch.setattr(web_server, "UNREAD_SECONDS", 3_600.0)
+    asking = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: " + at_the_end + b"\r\n\r\n"
+    size = 32 * 1024 * 1024  # more than the buffers of two sockets hold
+    app = PlainTextResponse(b"x" * size)
+    async with a_web_server(lambda port: web_server_config(app, "127.0.0.1", port)) as port:
+
+        async def answered() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await begun(f"http://127.0.0.1:{port}", asking)
+            await reader.readuntil(b"\r\n\r\n")
+            return reader, writer
+
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            unread = [await answered()]
+            [oldest] = state.connections
+            unread += [await answered() for _ in range(3)]
+            await eventually(lambda: oldest not in state.connections, "a place")
+            assert len(state.connections) == 3
+            # Whoever reads on gets all.
+            assert len(await unread[-1][0].readexactly(size)) == size
+        for _, writer in unread:
+            writer.close()
+        await eventually(lambda: not state.connections)
+        monkeypatch.setattr(web_server, "UNREAD_SECONDS", 0.2)
+        _, writer = await answered()
+        await eventually(lambda: not state.connections, "the end of a reply that is not read")
+        writer.close()
 
 
 async def test_unfinished_handshakes_are_bounded_like_unfinished_requests(
