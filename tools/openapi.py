@@ -42,8 +42,8 @@ INTRODUCTION = """\
 Every RPC of `hitherto.v1` over HTTP with JSON, by the Connect protocol (connectrpc.com).
 
 Send the request as a JSON object with POST. Field names are lowerCamelCase in replies; requests \
-may also have them as in the protos. Reads without side effects also answer GET, with the request \
-in the query. Streams are sent as `application/connect+json`: each message in an envelope of a \
+may also have them as in the protos. Reads that need only the scope READ also answer GET, with the \
+request in the query. Streams are sent as `application/connect+json`: each message in an envelope of a \
 byte of flags and a length of four bytes; the last envelope, with the flag 2, says how the call \
 ended.
 """
@@ -160,7 +160,9 @@ class OpenApi:
             "responses": replies,
         }
         path = {"post": post}
-        if self._contract.access.reads_only(method) and not streams:
+        access = self._contract.access
+        # Pages of other sites can make others' browsers send a GET.
+        if access.reads_only(method) and access.scope(method) == "READ" and not streams:
             names = ("message", "encoding", "base64", "compression", "connect", "timeout")
             path["get"] = {
                 "tags": [service.name],

@@ -25,6 +25,7 @@ from hitherto_client import web_server
 from hitherto_client.http_door import channels, incoming
 from hitherto_client.http_door.application import OPENAPI
 from hitherto_client.http_door.connect_error import ConnectError, ErrorDetail, from_grpc
+from hitherto_client.http_door.methods import contract_methods
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.consoles import TIMEOUT
@@ -601,6 +602,28 @@ async def test_only_named_pages_may_call(caller: Caller) -> None:
         assert evil.status_code == 403, origin
         assert "HITHERTO_HTTP_ORIGINS" in evil.json()["message"]
     assert (await caller.post(SEARCH, {}, host="evil.example.org")).status_code == 421
+
+
+async def test_what_a_page_of_another_site_embeds_calls_nothing(caller: Caller) -> None:
+    """A browser sends no origin with an image, and a link is followed by whoever is visited."""
+    path = f"/hitherto.v1.{SEARCH}?encoding=json&message={quote(json.dumps({'userId': 'ana'}))}"
+    for site, status in (
+        ("cross-site", 403),
+        ("same-site", 403),
+        ("same-origin", 200),
+        ("none", 200),
+    ):
+        got = await caller.http.get(path, headers={"sec-fetch-site": site})
+        assert got.status_code == status, site
+    allowed = {"sec-fetch-site": "cross-site", "origin": "https://app.example.org"}
+    assert (await caller.http.get(path, headers=allowed)).status_code == 200
+    # Its pages may be linked to.
+    assert (await caller.http.get("/docs", headers={"sec-fetch-site": "cross-site"})).is_success
+    # An old browser does not say whose page asks: GET calls nothing that costs.
+    costly = await caller.http.get(f"/hitherto.v1.{LEFT[0]}?encoding=json&message={{}}")
+    assert (costly.status_code, costly.headers["allow"]) == (405, "POST")
+    gets = {path for path, verbs in DOCUMENT["paths"].items() if "get" in verbs}
+    assert gets == {path for path, method in contract_methods().items() if method.by_get}
 
 
 async def test_who_sends_half_a_stream_holds_no_place(

@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf import message_factory
 
+from hitherto.v1 import access_pb2
 from hitherto_client.calls import changes_nothing, default_seconds
 from hitherto_client.declared import RPCS
 
@@ -25,8 +26,8 @@ class DoorMethod:
     """The class of its requests."""
     response: Any
     """The class of its replies."""
-    reads: bool
-    """Whether it declares that it has no side effects, so that GET may call it."""
+    by_get: bool
+    """Whether GET may call it: it has no side effects, and needs no scope but READ."""
     takes_stream: bool
     gives_stream: bool
     seconds: float | None
@@ -45,13 +46,14 @@ def contract_methods() -> dict[str, DoorMethod]:
         path = f"/{method.containing_service.full_name}/{method.name}"
         reads = changes_nothing(path)
         streams = method.client_streaming or method.server_streaming
+        scope = method.GetOptions().Extensions[access_pb2.access].scope
         found[path] = DoorMethod(
             path,
             # The extraction service offers all others.
             "retrieval" if stub == "retrieval" else "extraction",
             message_factory.GetMessageClass(method.input_type),
             message_factory.GetMessageClass(method.output_type),
-            reads,
+            reads and not streams and scope == access_pb2.ACCESS_SCOPE_READ,
             method.client_streaming,
             method.server_streaming,
             None if streams else default_seconds(path, reads=reads),

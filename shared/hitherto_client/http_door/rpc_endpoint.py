@@ -122,6 +122,13 @@ class RpcCall:
             await reply.message(await self.codec.reply(self.method, each))
 
 
+def _check_page(headers: Headers) -> None:
+    """Refuse what a page of another site only embeds or links to: that has no origin to check."""
+    if "origin" not in headers and headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
+        told = "web pages of other sites may not call this server without their origin: use fetch"
+        raise ConnectError("permission_denied", told, status=403)
+
+
 def _check_version(headers: Headers) -> None:
     name = "Connect-Protocol-Version"
     incoming.check_version(headers.get(name), "1", name)
@@ -225,7 +232,8 @@ class RpcEndpoint:
                 f"there is no {path[:200]}: {what_exists(self._methods, path[:200])}",
                 status=404,
             )
-        if scope["method"] in {"GET", "HEAD"} and method.reads and not method.streams:
+        if scope["method"] in {"GET", "HEAD"} and method.by_get:
+            _check_page(headers)
             with self._room.share() as share:
                 codec, data = asked_for(scope, self._codecs, share)
                 call = RpcCall(self._channels, method, codec, headers, receive, named)
@@ -235,7 +243,7 @@ class RpcEndpoint:
                 "unknown",
                 f"call {method.path} with POST",
                 status=405,
-                headers={"allow": "GET, POST" if method.reads and not method.streams else "POST"},
+                headers={"allow": "GET, POST" if method.by_get else "POST"},
             )
         codec = self._codec(method, headers.get("content-type", ""))
         call = RpcCall(self._channels, method, codec, headers, receive, named)
