@@ -43,9 +43,9 @@ Every RPC of `hitherto.v1` over HTTP with JSON, by the Connect protocol (connect
 
 Send the request as a JSON object with POST. Field names are lowerCamelCase in replies; requests \
 may also have them as in the protos. Reads that need only the scope READ also answer GET, with the \
-request in the query. Streams are sent as `application/connect+json`: each message in an envelope of a \
-byte of flags and a length of four bytes; the last envelope, with the flag 2, says how the call \
-ended.
+request in the query. Streams are sent as `application/connect+json`: each message in an envelope \
+of a byte of flags and a length of four bytes; the last envelope, with the flag 2, says how the \
+call ended.
 """
 
 WELL_KNOWN: dict[str, dict[str, Any]] = {
