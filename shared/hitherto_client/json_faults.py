@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from typing import Any
 
 from google.protobuf import json_format, message_factory
@@ -40,6 +41,9 @@ _INTEGERS = (
 _REALS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 _INTEGER = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_MOST_PROBES = 2_000
+"""Values of one request that protobuf reads one by one. What is wrong with later ones is found only
+if it shows without that."""
 _MOST_SHOWN = 100
 """Characters of a caller's name in an error: it may be as long as the request."""
 _NO_FINITE_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -51,7 +55,13 @@ _DURATION = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,9})?s")
 
 
 def faults(
-    kind: Any, given: Any, path: str = "", *, more: bool = False, misread: bool = False
+    kind: Any,
+    given: Any,
+    path: str = "",
+    *,
+    more: bool = False,
+    misread: bool = False,
+    probes: Iterator[int] | None = None,
 ) -> Iterator[Violation]:
     """What is wrong with the JSON of a message of our own.
 
@@ -62,11 +72,13 @@ def faults(
         more: Whether it may have keys that are no fields.
         misread: Whether protobuf reads it. Only what it takes for something else is then told:
             values of other types, and fields under both of their names, of which it takes either.
+        probes: Counts the values that protobuf has read one by one; from 0 if it is left out.
     """
     if not isinstance(given, dict):
         if not misread:
             yield Violation(path or "request", f"should be an object, and is {_called(given)}")
         return
+    how = {"more": more, "misread": misread, "probes": probes or count()}
     known = _named(kind)
     names: dict[int, str] = {}
     for name, value in given.items():
@@ -79,13 +91,13 @@ def faults(
         if (first := names.setdefault(field.number, name)) != name:
             yield Violation(place, f"cannot be given together with {first}")
         if value is not None:
-            yield from _faults_of_field(field, value, place, name, more=more, misread=misread)
+            yield from _faults_of_field(field, value, place, name, **how)
     if not misread:
         yield from _chosen_twice(kind, given, path)
 
 
 def _faults_of_field(
-    field: Any, value: Any, place: str, name: str, **how: bool
+    field: Any, value: Any, place: str, name: str, **how: Any
 ) -> Iterator[Violation]:
     if not field.is_repeated:
         yield from _faults_of_value(field, field, value, place, {name: value}, **how)
@@ -109,13 +121,15 @@ def _faults_of_field(
 
 
 def _faults_of_value(
-    field: Any, of: Any, value: Any, place: str, whole: dict[str, Any], **how: bool
+    field: Any, of: Any, value: Any, place: str, whole: dict[str, Any], **how: Any
 ) -> Iterator[Violation]:
     """Of a value of the type of `of`, which stands alone in the JSON `whole` of `field`."""
     inner = of.message_type
     if inner is not None and not inner.full_name.startswith("google.protobuf."):
         yield from faults(inner, value, place, **how)
-    elif _is_other(of, value) or not (how["misread"] or _is_read(field, whole)):
+    elif _is_other(of, value) or not (
+        how["misread"] or next(how["probes"]) >= _MOST_PROBES or _is_read(field, whole)
+    ):
         yield Violation(place, f"should be {kind_of(of)}, and is {_called(value)}")
 
 

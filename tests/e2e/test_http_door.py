@@ -9,6 +9,7 @@ import asyncio
 import base64
 import gzip
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
@@ -22,7 +23,7 @@ from google.rpc import error_details_pb2
 
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_client import web_server
-from hitherto_client.http_door import channels, incoming
+from hitherto_client.http_door import channels, codecs, incoming
 from hitherto_client.http_door.application import OPENAPI
 from hitherto_client.http_door.connect_error import ConnectError, ErrorDetail, from_grpc
 from hitherto_client.http_door.methods import contract_methods
@@ -454,6 +455,40 @@ async def test_what_cannot_be_read_is_named(caller: Caller) -> None:
         wanted = "UNDECODABLE_REQUEST" if "request" in fields else "INVALID_FIELD"
         assert info["reason"] == wanted, case
         assert len(response.headers["x-request-id"]) > 30
+
+
+async def test_of_very_many_values_only_the_first_are_probed(caller: Caller) -> None:
+    """Anybody may send them, and protobuf reads each by itself to find the one that is wrong."""
+    for before, field in ((1_000, "tags[1000]"), (20_000, "request")):
+        body = {"userId": "ana", "content": "x", "tags": [*["a"] * before, 5]}
+        error = (await caller.post(SAVE, body)).json()
+        [told] = detail(error, "BadRequest")["fieldViolations"]
+        assert (told["field"], detail(error, "ErrorInfo")["reason"]) == (field, "INVALID_FIELD")
+
+
+async def test_long_work_is_done_beside_the_loop(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noting(work: Any, on_the_loop: list[bool]) -> Any:
+        def noted(*args: Any, **given: Any) -> Any:
+            on_the_loop.append(threading.current_thread() is threading.main_thread())
+            return work(*args, **given)
+
+        return noted
+
+    read: list[bool] = []
+    packed: list[bool] = []
+    monkeypatch.setattr(codecs, "read_request", noting(codecs.read_request, read))
+    monkeypatch.setattr(incoming.zlib, "compressobj", noting(incoming.zlib.compressobj, packed))
+    monkeypatch.setattr(incoming, "LARGE_BYTES", 1_000, raising=False)
+    await caller.ask(SAVE, {"userId": "ana", "content": HANOI * 100})
+    await caller.ask("RetrievalService/ListMemories", {"userId": "ana"})
+    packed_with = {"connect_accept_encoding": "gzip"}
+    await caller.stream("PrivacyService/ExportUser", {"userId": "ana"}, **packed_with)
+    # Who asks with few words is read at once; two replies and a stream are packed.
+    assert read == [False, True, True]
+    assert len(packed) >= 3
+    assert not any(packed)
 
 
 async def test_what_is_not_served_says_what_is(caller: Caller) -> None:

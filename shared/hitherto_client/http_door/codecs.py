@@ -12,24 +12,27 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NoReturn
 
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto_client.errors import Violation
+from hitherto_client.http_door import incoming
 from hitherto_client.http_door.connect_error import ConnectError, invalid, refusal
 from hitherto_client.http_door.methods import DoorMethod
 from hitherto_client.json_faults import UNREADABLE, faults, is_unicode
 
 MAX_ELEMENTS = 250_000
 """Values in one request, as in the services: a few bytes of JSON become a hundred in memory."""
-LARGE_BYTES = 64 * 1024
-"""Requests of this size are read beside the event loop."""
-
+_SHORT_BYTES = 4 * 1024
+"""Requests up to this size are read on the event loop: a value may take a byte and ten µs."""
 _MAX_VIOLATIONS = 20
+_MAX_FOUND = 100
+"""Violations to look at: many may be of one field, because long names are cut."""
 _CAPITAL = re.compile(r"[A-Z]")
 # Linear: every character is read once, in a string or outside.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -164,7 +167,7 @@ def _elements(body: bytes) -> int:
 def _some(found: Iterator[Violation]) -> list[Violation]:
     """The first ones, one of each field."""
     by_field: dict[str, Violation] = {}
-    for each in found:
+    for each in islice(found, _MAX_FOUND):
         if len(by_field) == _MAX_VIOLATIONS:
             break
         by_field.setdefault(each.field, each)
@@ -201,15 +204,15 @@ class JsonCodec(Codec):
         self._large = asyncio.Semaphore(1)
 
     async def request(self, method: DoorMethod, data: bytes) -> bytes:
-        """A request in its binary form; a large one is read in a thread, one after another."""
-        if len(data) <= LARGE_BYTES:
+        """A request in its binary form; large ones are read one after another."""
+        if len(data) <= _SHORT_BYTES:
             return _binary(method, data)
-        async with self._large:
+        async with self._large if len(data) > incoming.LARGE_BYTES else nullcontext():
             return await asyncio.to_thread(_binary, method, data)
 
     async def reply(self, method: DoorMethod, data: bytes) -> bytes:
         """A reply as JSON; a large one is written in a thread."""
-        if len(data) <= LARGE_BYTES:
+        if len(data) <= incoming.LARGE_BYTES:
             return _json(method, data)
         return await asyncio.to_thread(_json, method, data)
 

@@ -70,7 +70,7 @@ class StreamReply:
 
     async def _envelope(self, flags: int, data: bytes, *, more: bool = True) -> None:
         if self._gzip and len(data) >= incoming.COMPRESSED_FROM:
-            flags, data = flags | _PACKED, incoming.packed(data)
+            flags, data = flags | _PACKED, await incoming.packed(data)
         body = _HEAD.pack(flags, len(data)) + data
         try:
             async with asyncio.timeout(UNREAD_SECONDS):

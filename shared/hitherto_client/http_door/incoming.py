@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import uuid
 import zlib
@@ -27,6 +28,8 @@ FORWARDED = ("authorization", "traceparent", "tracestate")
 REQUEST_ID = "x-request-id"
 GZIP = "gzip"
 IDENTITY = "identity"
+LARGE_BYTES = 64 * 1024
+"""Messages above this size are packed and written as JSON beside the event loop."""
 COMPRESSED_FROM = 1024
 """Bytes of a reply from which packing it is worth the time."""
 
@@ -111,8 +114,13 @@ def unpacked(data: bytes, encoding: str, share: Share) -> bytes:
     return plain
 
 
-def packed(data: bytes) -> bytes:
-    """A message in gzip. The lowest level: time matters more here than the last bytes."""
+async def packed(data: bytes) -> bytes:
+    """A message in gzip; a large one is packed in a thread."""
+    return await asyncio.to_thread(_packed, data) if len(data) > LARGE_BYTES else _packed(data)
+
+
+def _packed(data: bytes) -> bytes:
+    # The lowest level: time matters more here than the last bytes.
     packer = zlib.compressobj(1, wbits=_GZIP_WINDOW)
     return packer.compress(data) + packer.flush()
 

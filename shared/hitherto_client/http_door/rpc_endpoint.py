@@ -57,7 +57,7 @@ class RpcCall:
         response = Response(media_type=f"application/{self.codec.name}")
         packs = incoming.accepts_gzip(self.headers.get("accept-encoding", ""))
         if packs and len(told) >= incoming.COMPRESSED_FROM:
-            told = incoming.packed(told)
+            told = await incoming.packed(told)
             response.headers["content-encoding"] = incoming.GZIP
         response.headers["vary"] = "accept-encoding"
         leading, trailing = await call.initial_metadata(), await call.trailing_metadata()
