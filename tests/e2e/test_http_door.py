@@ -275,6 +275,13 @@ async def test_a_stream_may_be_longer_than_the_room_of_bodies(
 ) -> None:
     """What was handed on takes none of it."""
     monkeypatch.setattr(incoming, "MAX_HELD_BYTES", 300_000)
+    shrink, given_back = incoming.Share.shrink, list[int]()
+
+    def noting(share: incoming.Share, size: int) -> None:
+        given_back.append(size)
+        shrink(share, size)
+
+    monkeypatch.setattr(incoming.Share, "shrink", noting)
     item = b'{"item":{"userId":"ana","content":"x"}}' + b" " * 50_000
     sent = await caller.post(
         "MemoryService/StreamMemories",
@@ -283,6 +290,8 @@ async def test_a_stream_may_be_longer_than_the_room_of_bodies(
     )
     (_, reply), (_, end) = opened(sent.content)
     assert (json.loads(reply)["savedCount"], json.loads(end)) == ("12", {})
+    # Nothing is left for the end to give back, not even of the envelopes.
+    assert given_back[-1] == 0
 
 
 async def test_deadlines_are_the_callers(caller: Caller) -> None:

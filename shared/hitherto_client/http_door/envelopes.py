@@ -113,7 +113,7 @@ async def messages_in(
                 break
             data = bytes(waiting[_HEAD.size : _HEAD.size + size])
             del waiting[: _HEAD.size + size]
-            others = share.held - len(data)
+            others = share.held - _HEAD.size - size
             yield incoming.unpacked(data, encoding if flags else incoming.IDENTITY, share)
             share.shrink(share.held - others)
     if waiting:
