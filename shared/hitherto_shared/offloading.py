@@ -59,41 +59,47 @@ async def in_thread_if_long(
     return await in_thread(work, *args, **kwargs)
 
 
-async def in_thread(
-    work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
-) -> Result:
-    """Run `work` in a thread, once it is the turn of the tenant and person of this task.
+class Threads:
+    """Some threads, of which a tenant has a share, and a person a share of that one."""
 
-    A thread is busy until its work ends, also if nobody waits for it any more.
-    """
-    loop, owner = asyncio.get_running_loop(), owner_at_work()
-    turns = _turns_of(loop)
-    await turns.take(owner)
-    given_up = threading.Event()
-    context = copy_context()
-    context.run(_given_up.set, given_up)
+    def __init__(self, name: str, count: int, of_tenant: float) -> None:
+        """So many threads of this name; `of_tenant` is a part of them."""
+        self._pool = ThreadPoolExecutor(count, name)
+        self._shares = partial(Shares, count, of_tenant, 0.5)
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
 
-    def ended(_: Future[Result]) -> None:
-        # The loop may be closed by then, and nobody waits for a turn there.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(turns.give_back, owner)
+    async def run(
+        self, work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
+    ) -> Result:
+        """Run `work` in one of them, once it is the turn of the tenant and person of this task.
 
-    running = _threads.submit(partial(context.run, work, *args, **kwargs))
-    running.add_done_callback(ended)
-    try:
-        return await asyncio.wrap_future(running)
-    except asyncio.CancelledError:
-        given_up.set()
-        raise
+        A thread is busy until its work ends, also if nobody waits for it any more.
+        """
+        loop, owner = asyncio.get_running_loop(), owner_at_work()
+        if loop not in self._turns:
+            self._turns[loop] = Turns(self._shares())
+        turns = self._turns[loop]
+        await turns.take(owner)
+        given_up = threading.Event()
+        context = copy_context()
+        context.run(_given_up.set, given_up)
+
+        def ended(_: Future[Result]) -> None:
+            # The loop may be closed by then, and nobody waits for a turn there.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(turns.give_back, owner)
+
+        running = self._pool.submit(partial(context.run, work, *args, **kwargs))
+        running.add_done_callback(ended)
+        try:
+            return await asyncio.wrap_future(running)
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
 
 
 _THREADS = min(32, (os.cpu_count() or 1) + 4)
-_threads = ThreadPoolExecutor(_THREADS, "hitherto-text")
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
-
-
-def _turns_of(loop: asyncio.AbstractEventLoop) -> Turns:
-    """The turns at the threads: one of them is always left for others than a busy tenant."""
-    if loop not in _turns:
-        _turns[loop] = Turns(Shares(_THREADS, (_THREADS - 1) / _THREADS, 0.5))
-    return _turns[loop]
+# One of them is always left for others than a busy tenant.
+_texts = Threads("hitherto-text", _THREADS, (_THREADS - 1) / _THREADS)
+in_thread = _texts.run
+"""Runs work on texts in a thread; see `Threads.run`."""

@@ -14,11 +14,15 @@ import socket
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from hitherto_shared.offloading import Threads
+
 _MAX_URL = 2048
 OF_THIS_NETWORK = (
     "an address of this machine or of a private network (permitted with "
     "HITHERTO_WEBHOOK_PRIVATE=true)"
 )
+# Whoever runs the servers of a name decides how long it occupies a thread.
+_threads = Threads("hitherto-names", 8, 0.25)
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -101,9 +105,7 @@ class CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """The addresses of a name, which must be known, and all of them public."""
-        found = await asyncio.get_running_loop().getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, family=family
-        )
+        found = await _threads.run(socket.getaddrinfo, host, port, family, socket.SOCK_STREAM)
         addresses = [str(address[0]) for *_, address in found]
         if not self._private and not all(is_public(address) for address in addresses):
             raise AddressRefused

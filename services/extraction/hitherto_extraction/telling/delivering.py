@@ -183,7 +183,9 @@ class DeliveryLoop:
                 "secret file: create the webhook anew",
             )
         body = await self._body(delivery, include_content=receiver.include_content)
-        return await self.sender.send(receiver.url, secret, str(delivery.delivery_id), body)
+        # Whose share of the threads resolves the name.
+        with acting_for(receiver.tenant_id):
+            return await self.sender.send(receiver.url, secret, str(delivery.delivery_id), body)
 
     async def _body(self, delivery: ClaimedDelivery, *, include_content: bool) -> bytes:
         change = delivery.change
