@@ -301,6 +301,7 @@ async def test_nothing_is_sent_into_this_network_unless_permitted(
             "https://[::ffff:10.0.0.1]/",
             "https://[64:ff9b::a9fe:a9fe]/",
             "https://[2002:7f00:1::]/",
+            "https://[fec0::1]/",
             "https://169.254.169.254/latest/meta-data",
             "https://192.168.1.1/",
             "https://0.0.0.0/",

@@ -89,7 +89,7 @@ def is_public(host: str) -> bool:
             inner = ipaddress.IPv4Address(address.packed[-4:])
         if inner is not None:
             return is_public(str(inner))
-        if address.teredo is not None:
+        if address.teredo is not None or address.is_site_local:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
