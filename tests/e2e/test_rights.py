@@ -15,12 +15,16 @@ import pytest
 from google.protobuf.message import Message
 
 from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import maintenance_service_pb2 as maintenance
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import profile_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_shared.auth.access import rules_of
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from tests.conftest import as_superuser
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer, key
+from tests.e2e.learning import rows
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
 from tests.e2e.requests import NOBODY, message, places, submit, transcript, valid
@@ -32,6 +36,9 @@ GET_PROFILE_HISTORY = METHODS["RetrievalService/GetProfileHistory"]
 LIST_PROFILES = METHODS["RetrievalService/ListProfiles"]
 UPDATE_PROFILE = METHODS["MemoryService/UpdateProfile"]
 SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
+CANCEL = METHODS["ExtractionService/CancelJob"]
+RETRY = METHODS["ExtractionService/RetryJob"]
+WATCH = METHODS["ExtractionService/WatchJob"]
 BY_JOB = [method for method in OFFERED if method.name.endswith("Job")]
 
 INSIDE = ("ana", "bo")
@@ -248,6 +255,44 @@ async def test_an_answer_under_a_key_is_for_those_who_may_see_the_job(
                 assert (await office.ask(bound, cancel, request)).job.id == first.job.id
             else:
                 assert (await office.refuse(bound, cancel, request)).reason == "JOB_NOT_FOUND"
+
+
+async def test_what_needs_a_further_scope_is_refused_without_it(
+    office: Office, postgres: EmbeddedPostgres
+) -> None:
+    """A webhook with contents reads them, and jobs of upkeep are of those who may start it."""
+    conninfo = as_superuser(postgres, office.conninfo)
+    admin = await office.key(scopes=["admin"])
+    create = METHODS["MaintenanceService/CreateWebhook"]
+    webhook = maintenance.CreateWebhookRequest(
+        url="https://[64:ff9b::808:808]/", include_content=True
+    )
+    refusal = await office.refuse(admin, create, webhook)
+    assert (refusal.reason, refusal.metadata["scope"]) == ("SCOPE_MISSING", "READ")
+    assert await office.code(office.hr, create, webhook) == grpc.StatusCode.OK
+    webhook.include_content = False
+    assert await office.code(admin, create, webhook) == grpc.StatusCode.OK
+
+    writer = await office.key(scopes=["read", "write"])
+    ana = await office.key(scopes=["read", "write"], user_id="ana")
+    decay = METHODS["MaintenanceService/RunDecay"]
+    job_id = (await office.ask(office.hr, decay, decay.request(user_id="ana"))).job.id
+    await office.ask(office.hr, WATCH, extraction.WatchJobRequest(job_id=job_id))
+    dead = f"UPDATE jobs SET state = 'dead' WHERE job_id = '{job_id}' RETURNING 1"
+    every = extraction.RetryJobRequest(filter=extraction.RetryFilter())
+    decays = extraction.RetryJobRequest(filter=extraction.RetryFilter(kinds=["decay"]))
+    named = extraction.RetryJobRequest(job_id=job_id)
+    cancelling = extraction.CancelJobRequest(job_id=job_id)
+    assert rows(conninfo, dead) == [(1,)]
+    for method, request in ((RETRY, named), (RETRY, decays), (CANCEL, cancelling)):
+        refusal = await office.refuse(writer, method, request)
+        assert (refusal.reason, refusal.metadata["scope"]) == ("SCOPE_MISSING", "MAINTENANCE")
+    assert (await office.ask(writer, RETRY, every)).retried == 0
+    assert (await office.ask(office.hr, RETRY, every)).retried == 1
+    await office.ask(office.hr, WATCH, extraction.WatchJobRequest(job_id=job_id))
+    assert rows(conninfo, dead) == [(1,)]
+    # A person's own credential is for the jobs about that person.
+    assert (await office.ask(ana, RETRY, named)).retried == 1
 
 
 async def test_a_list_shows_what_the_caller_may_see(office: Office) -> None:

@@ -114,18 +114,21 @@ class ExtractionServiceStub:
     """RetryJob queues a DEAD or CANCELLED job again, with all its attempts. An extraction then reads the same
     messages again; later statements still win over them. A FAILED job, which is waiting for its retry, for a
     model or for its tenant's budget, continues at once. With a `filter`, RetryJob does this for all matching
-    jobs, up to 1,000 per call, and returns their number.
+    jobs, up to 1,000 per call, and returns their number. For a job of the kinds `consolidation`, `decay`,
+    `retention` and `reembedding`, a service also needs the scope MAINTENANCE; a filter without kinds leaves
+    these out for a service that lacks it.
 
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-    user, or a user for whom the credential may not act), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+    user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
     (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
     RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
     """
     CancelJob: _grpc.UnaryUnaryMultiCallable[_extraction_service_pb2.CancelJobRequest, _extraction_service_pb2.CancelJobResponse]
     """CancelJob cancels a job that is not final. Results that it has already stored stay. Cancelling a
-    CANCELLED job returns it unchanged.
+    CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
+    `reembedding`, a service also needs the scope MAINTENANCE.
 
-    Fails with NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
+    Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
     DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
     """
 
@@ -215,18 +218,21 @@ class ExtractionServiceAsyncStub(ExtractionServiceStub):
     """RetryJob queues a DEAD or CANCELLED job again, with all its attempts. An extraction then reads the same
     messages again; later statements still win over them. A FAILED job, which is waiting for its retry, for a
     model or for its tenant's budget, continues at once. With a `filter`, RetryJob does this for all matching
-    jobs, up to 1,000 per call, and returns their number.
+    jobs, up to 1,000 per call, and returns their number. For a job of the kinds `consolidation`, `decay`,
+    `retention` and `reembedding`, a service also needs the scope MAINTENANCE; a filter without kinds leaves
+    these out for a service that lacks it.
 
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-    user, or a user for whom the credential may not act), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+    user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
     (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
     RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
     """
     CancelJob: _aio.UnaryUnaryMultiCallable[_extraction_service_pb2.CancelJobRequest, _extraction_service_pb2.CancelJobResponse]  # type: ignore[assignment]
     """CancelJob cancels a job that is not final. Results that it has already stored stay. Cancelling a
-    CANCELLED job returns it unchanged.
+    CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
+    `reembedding`, a service also needs the scope MAINTENANCE.
 
-    Fails with NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
+    Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
     DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
     """
 
@@ -379,10 +385,12 @@ class ExtractionServiceServicer(metaclass=_abc_1.ABCMeta):
         """RetryJob queues a DEAD or CANCELLED job again, with all its attempts. An extraction then reads the same
         messages again; later statements still win over them. A FAILED job, which is waiting for its retry, for a
         model or for its tenant's budget, continues at once. With a `filter`, RetryJob does this for all matching
-        jobs, up to 1,000 per call, and returns their number.
+        jobs, up to 1,000 per call, and returns their number. For a job of the kinds `consolidation`, `decay`,
+        `retention` and `reembedding`, a service also needs the scope MAINTENANCE; a filter without kinds leaves
+        these out for a service that lacks it.
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-        user, or a user for whom the credential may not act), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+        user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
         (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
         RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
         """
@@ -394,9 +402,10 @@ class ExtractionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_extraction_service_pb2.CancelJobResponse, _abc.Awaitable[_extraction_service_pb2.CancelJobResponse]]:
         """CancelJob cancels a job that is not final. Results that it has already stored stay. Cancelling a
-        CANCELLED job returns it unchanged.
+        CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
+        `reembedding`, a service also needs the scope MAINTENANCE.
 
-        Fails with NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
+        Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
         DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
         """
 

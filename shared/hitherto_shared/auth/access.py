@@ -20,7 +20,6 @@ from hitherto_shared.auth.principal import (
     Principal,
     user_not_allowed,
 )
-from hitherto_shared.errors import NotPermitted
 from hitherto_shared.validation import normal_identifier
 
 _SCOPE_NAMES = {
@@ -68,8 +67,8 @@ class AccessRule:
                 operator's.
         """
         own = self.own_scope in principal.scopes and principal.user_id is not None
-        if self.scope not in principal.scopes and not own:
-            raise self._scope_missing(method)
+        if not own:
+            principal.check_scope(self.scope, method)
         if self._about_the_tenant and not principal.unbound:
             raise user_not_allowed(
                 "this call is about the whole tenant and the credential is bound to users or to "
@@ -115,8 +114,7 @@ class AccessRule:
             principal.check_capability(self.capability)
         if principal.user_id is not None and not self.department_members:
             raise user_not_allowed(ANOTHER_USER)
-        if self.scope not in principal.scopes:
-            raise self._scope_missing(method)
+        principal.check_scope(self.scope, method)
         return _to_look_up(principal, others)
 
     def named_users(self, request: Message) -> set[str]:
@@ -143,13 +141,6 @@ class AccessRule:
         A job, which has a user, is checked when it is found.
         """
         return self.installation or (not self.user_path and self.scope in ("maintenance", "admin"))
-
-    def _scope_missing(self, method: str) -> NotPermitted:
-        return NotPermitted(
-            f"this call needs a credential with scope `{self.scope}`",
-            reason="SCOPE_MISSING",
-            metadata={"scope": self.scope.upper(), "method": method},
-        )
 
 
 def _to_look_up(principal: Principal, others: set[str]) -> frozenset[str]:

@@ -122,6 +122,15 @@ class Principal:
                 "credential that may act for every user can assign a department"
             )
 
+    def check_scope(self, scope: str, method: str) -> None:
+        """Raise NotPermitted if the caller lacks a scope that a request of this method needs."""
+        if scope not in self.scopes:
+            raise NotPermitted(
+                f"this call needs a credential with scope `{scope}`",
+                reason="SCOPE_MISSING",
+                metadata={"scope": scope.upper(), "method": method},
+            )
+
     def check_capability(self, capability: str) -> None:
         """Raise NotPermitted if the caller lacks a named right."""
         if capability not in self.capabilities:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.intake import Intake
@@ -14,6 +16,8 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
 
+_UPKEEP = ("consolidation", "decay", "retention", "reembedding")
+"""Kinds of jobs that no call with the scope WRITE starts."""
 _STATES = ("dead", "failed", "cancelled")
 _UNLESS_SAID = ("dead", "failed")
 _MAX_REASONS = 50
@@ -40,6 +44,7 @@ async def retry_matching(
     principal = current_call().principal
     wanted = _read(checks, request.filter, kinds, principal)
     identity = answering.identity(checks, request)
+    wanted = _permitted(wanted, kinds)
     await _check_reach(answering, principal, wanted, context)
     retried = await intake.retry_all(
         principal.tenant_id, identity, wanted, timeout=seconds_left(context)
@@ -49,6 +54,27 @@ async def retry_matching(
         more=retried.made >= MAX_RETRIED,
         consistency_token=answering.token(retried.position),
     )
+
+
+def check_kind(kind: str) -> None:
+    """Refuse to retry or cancel upkeep for a service that could not start it.
+
+    Raises:
+        NotPermitted: The scope MAINTENANCE is missing.
+    """
+    call = current_call()
+    if kind in _UPKEEP and call.principal.user_id is None:
+        call.principal.check_scope("maintenance", call.method)
+
+
+def _permitted(wanted: RetryFilter, kinds: tuple[str, ...]) -> RetryFilter:
+    """A filter without kinds selects those that the caller may retry."""
+    for kind in wanted.kinds or ():
+        check_kind(kind)
+    principal = current_call().principal
+    if wanted.kinds or principal.user_id is not None or "maintenance" in principal.scopes:
+        return wanted
+    return replace(wanted, kinds=[kind for kind in kinds if kind not in _UPKEEP])
 
 
 def _read(

@@ -54,7 +54,10 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         user_id = checks.identifier("user_id", request.user_id, required=False)
         actions = checks.all_of("kinds", request.kinds, EVENT_KIND)
         identity = self.answering.identity(checks, request)
-        tenant = current_call().principal.tenant_id
+        call = current_call()
+        tenant = call.principal.tenant_id
+        if request.include_content:
+            call.principal.check_scope("read", call.method)
         webhook_id, secret = uuid7(), self.secrets.create()
         new = WebhookRow(
             tenant,
