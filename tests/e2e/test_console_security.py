@@ -23,7 +23,9 @@ from hitherto_client.console.target import ConsoleTarget
 from tests.certificates import Authority
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.consoles import Visitor, console_over, served, visitor
-from tests.e2e.credentials import key
+from tests.e2e.credentials import bearer, key
+from tests.e2e.learning import rows
+from tests.e2e.methods import METHODS, call
 from tests.tenants import ISSUED, Tenant, credential
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>' \" {{7*7}} </textarea>"
@@ -347,7 +349,7 @@ async def test_services_that_are_away_are_named(services: Services) -> None:
 
 
 async def test_keys_of_people_departments_lists_and_services(
-    start_services: StartServices, conninfo: str
+    start_services: StartServices, conninfo: str, superuser_conninfo: str
 ) -> None:
     """What the pages offer follows the rights of an API key, which names nobody itself."""
     async with start_services(auth="api-key") as services, console_over(services) as url:
@@ -390,6 +392,18 @@ async def test_keys_of_people_departments_lists_and_services(
                 assert "does not reach this person" in app.text
         async with signed_in(scopes=["maintenance"]) as sweeper:
             assert "scope read" in sweeper.text
+        run = METHODS["MaintenanceService/RunRetention"]
+        office_key = bearer(await key(conninfo))
+        (started,) = await call(services, run, run.request(), metadata=office_key)
+        watch = METHODS["ExtractionService/WatchJob"]
+        await call(services, watch, watch.request(job_id=started.job.id), metadata=office_key)
+        died = "UPDATE jobs SET state = 'dead' WHERE kind = 'retention' RETURNING 1"
+        assert rows(superuser_conninfo, died) == [(1,)]
+        for further, offered in (([], False), (["maintenance"], True)):
+            async with signed_in(scopes=["read", "write", *further]) as operator:
+                page = f"/jobs/{started.job.id}"
+                await operator.open(page)
+                assert (f"{page}/retry" in operator.forms) is offered
 
 
 async def test_over_tls_cookies_never_leave_it(

@@ -116,16 +116,17 @@ type ExtractionServiceClient interface {
 	// these out for a service that lacks it.
 	//
 	// Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-	// user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
-	// (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
-	// RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
+	// user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`),
+	// FAILED_PRECONDITION (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS
+	// (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
 	RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*RetryJobResponse, error)
 	// CancelJob cancels a job that is not final. Results that it has already stored stay. Cancelling a
 	// CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
 	// `reembedding`, a service also needs the scope MAINTENANCE.
 	//
-	// Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
-	// DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
+	// Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+	// (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to
+	// retry.
 	CancelJob(ctx context.Context, in *CancelJobRequest, opts ...grpc.CallOption) (*CancelJobResponse, error)
 }
 
@@ -350,16 +351,17 @@ type ExtractionServiceServer interface {
 	// these out for a service that lacks it.
 	//
 	// Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-	// user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
-	// (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
-	// RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
+	// user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`),
+	// FAILED_PRECONDITION (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS
+	// (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
 	RetryJob(context.Context, *RetryJobRequest) (*RetryJobResponse, error)
 	// CancelJob cancels a job that is not final. Results that it has already stored stay. Cancelling a
 	// CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
 	// `reembedding`, a service also needs the scope MAINTENANCE.
 	//
-	// Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
-	// DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
+	// Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+	// (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to
+	// retry.
 	CancelJob(context.Context, *CancelJobRequest) (*CancelJobResponse, error)
 	mustEmbedUnimplementedExtractionServiceServer()
 }

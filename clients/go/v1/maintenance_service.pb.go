@@ -1415,7 +1415,8 @@ type CreateWebhookRequest struct {
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	// kinds, only changes of these kinds. Unset: all.
 	Kinds []HistoryEventKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=hitherto.v1.HistoryEventKind" json:"kinds,omitempty"`
-	// include_content, true also sends each memory as it is at that moment, which needs the scope READ too. Unset: ids only.
+	// include_content, true also sends each memory as it is at that moment, which needs the scope READ too. Unset: ids
+	// only.
 	IncludeContent bool `protobuf:"varint,4,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
 	// idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
 	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.

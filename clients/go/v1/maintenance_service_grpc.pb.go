@@ -102,7 +102,8 @@ type MaintenanceServiceClient interface {
 	//
 	// Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
 	// without https, or of this machine or a private network), PERMISSION_DENIED (`SCOPE_MISSING`: `include_content`
-	// also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+	// also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an
+	// idempotency key; a repeated call returns no secret.
 	CreateWebhook(ctx context.Context, in *CreateWebhookRequest, opts ...grpc.CallOption) (*CreateWebhookResponse, error)
 	// ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
 	// (`INVALID_PAGE_TOKEN`). Safe to retry.
@@ -327,7 +328,8 @@ type MaintenanceServiceServer interface {
 	//
 	// Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
 	// without https, or of this machine or a private network), PERMISSION_DENIED (`SCOPE_MISSING`: `include_content`
-	// also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+	// also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an
+	// idempotency key; a repeated call returns no secret.
 	CreateWebhook(context.Context, *CreateWebhookRequest) (*CreateWebhookResponse, error)
 	// ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
 	// (`INVALID_PAGE_TOKEN`). Safe to retry.

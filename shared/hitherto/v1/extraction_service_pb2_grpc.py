@@ -231,9 +231,9 @@ class ExtractionServiceServicer(object):
         these out for a service that lacks it.
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-        user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
-        (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
-        RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
+        user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`),
+        FAILED_PRECONDITION (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS
+        (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -244,8 +244,9 @@ class ExtractionServiceServicer(object):
         CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
         `reembedding`, a service also needs the scope MAINTENANCE.
 
-        Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
-        DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
+        Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+        (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

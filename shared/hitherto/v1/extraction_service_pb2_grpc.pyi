@@ -119,17 +119,18 @@ class ExtractionServiceStub:
     these out for a service that lacks it.
 
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-    user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
-    (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
-    RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
+    user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`),
+    FAILED_PRECONDITION (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS
+    (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
     """
     CancelJob: _grpc.UnaryUnaryMultiCallable[_extraction_service_pb2.CancelJobRequest, _extraction_service_pb2.CancelJobResponse]
     """CancelJob cancels a job that is not final. Results that it has already stored stay. Cancelling a
     CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
     `reembedding`, a service also needs the scope MAINTENANCE.
 
-    Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
-    DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
+    Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+    (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to
+    retry.
     """
 
 @_typing.type_check_only
@@ -223,17 +224,18 @@ class ExtractionServiceAsyncStub(ExtractionServiceStub):
     these out for a service that lacks it.
 
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-    user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
-    (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
-    RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
+    user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`),
+    FAILED_PRECONDITION (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS
+    (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
     """
     CancelJob: _aio.UnaryUnaryMultiCallable[_extraction_service_pb2.CancelJobRequest, _extraction_service_pb2.CancelJobResponse]  # type: ignore[assignment]
     """CancelJob cancels a job that is not final. Results that it has already stored stay. Cancelling a
     CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
     `reembedding`, a service also needs the scope MAINTENANCE.
 
-    Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
-    DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
+    Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+    (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to
+    retry.
     """
 
 class ExtractionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -390,9 +392,9 @@ class ExtractionServiceServicer(metaclass=_abc_1.ABCMeta):
         these out for a service that lacks it.
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
-        user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
-        (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
-        RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
+        user, or a user for whom the credential may not act; `SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`),
+        FAILED_PRECONDITION (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS
+        (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
         """
 
     @_abc_1.abstractmethod
@@ -405,8 +407,9 @@ class ExtractionServiceServicer(metaclass=_abc_1.ABCMeta):
         CANCELLED job returns it unchanged. For a job of the kinds `consolidation`, `decay`, `retention` and
         `reembedding`, a service also needs the scope MAINTENANCE.
 
-        Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
-        DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
+        Fails with PERMISSION_DENIED (`SCOPE_MISSING`), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+        (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to
+        retry.
         """
 
 def add_ExtractionServiceServicer_to_server(servicer: ExtractionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

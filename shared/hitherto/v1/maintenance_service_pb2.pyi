@@ -809,7 +809,9 @@ class CreateWebhookRequest(_message.Message):
     url: _builtins.str
     """url, where to send changes: an https address of at most 2,048 characters, without a user name. Required."""
     include_content: _builtins.bool
-    """include_content, true also sends each memory as it is at that moment, which needs the scope READ too. Unset: ids only."""
+    """include_content, true also sends each memory as it is at that moment, which needs the scope READ too. Unset: ids
+    only.
+    """
     idempotency_key: _builtins.str
     """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
     returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.

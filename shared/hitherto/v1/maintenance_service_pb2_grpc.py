@@ -212,7 +212,8 @@ class MaintenanceServiceServicer(object):
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
         without https, or of this machine or a private network), PERMISSION_DENIED (`SCOPE_MISSING`: `include_content`
-        also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+        also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an
+        idempotency key; a repeated call returns no secret.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

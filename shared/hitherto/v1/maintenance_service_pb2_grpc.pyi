@@ -102,7 +102,8 @@ class MaintenanceServiceStub:
 
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
     without https, or of this machine or a private network), PERMISSION_DENIED (`SCOPE_MISSING`: `include_content`
-    also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+    also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an
+    idempotency key; a repeated call returns no secret.
     """
     ListWebhooks: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListWebhooksRequest, _maintenance_service_pb2.ListWebhooksResponse]
     """ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
@@ -200,7 +201,8 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
 
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
     without https, or of this machine or a private network), PERMISSION_DENIED (`SCOPE_MISSING`: `include_content`
-    also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+    also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an
+    idempotency key; a repeated call returns no secret.
     """
     ListWebhooks: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListWebhooksRequest, _maintenance_service_pb2.ListWebhooksResponse]  # type: ignore[assignment]
     """ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
@@ -349,7 +351,8 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
         without https, or of this machine or a private network), PERMISSION_DENIED (`SCOPE_MISSING`: `include_content`
-        also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+        also needs the scope READ) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`, `USER_ERASED`). Safe to retry with an
+        idempotency key; a repeated call returns no secret.
         """
 
     @_abc_1.abstractmethod
