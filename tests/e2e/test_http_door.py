@@ -10,6 +10,7 @@ import base64
 import gzip
 import json
 import threading
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
@@ -488,7 +489,7 @@ async def test_long_work_is_done_beside_the_loop(
     read: list[bool] = []
     packed: list[bool] = []
     monkeypatch.setattr(codecs, "read_request", noting(codecs.read_request, read))
-    monkeypatch.setattr(incoming.zlib, "compressobj", noting(incoming.zlib.compressobj, packed))
+    monkeypatch.setattr(zlib, "compressobj", noting(zlib.compressobj, packed))
     monkeypatch.setattr(incoming, "LARGE_BYTES", 1_000, raising=False)
     await caller.ask(SAVE, {"userId": "ana", "content": HANOI * 100})
     await caller.ask("RetrievalService/ListMemories", {"userId": "ana"})
