@@ -97,6 +97,33 @@ async def test_a_line_that_is_gone_is_forgotten_and_a_new_one_saved(memory: Hith
     await in_thread(edit)
 
 
+async def test_a_list_that_is_written_anew_holds_what_it_says(memory: Hitherto) -> None:
+    """Claude deletes a file and creates it again; lines move, within a file and to another one."""
+
+    def edit() -> None:
+        cat, oboe = "- Ana has a cat.", "- Ana plays the oboe."
+        files = MemoryFiles(memory, user="ana")
+        files.run({"command": "create", "path": FACTS, "file_text": f"{cat}\n{oboe}\n"})
+        first = shown(files, FACTS)
+        files.run({"command": "delete", "path": FACTS})
+        files.run({"command": "create", "path": FACTS, "file_text": f"{cat}\n- Ana rows.\n"})
+        assert shown(files, FACTS) == [cat, "- Ana rows."]
+        files.run({"command": "insert", "path": FACTS, "insert_line": 2, "insert_text": oboe})
+        assert sorted(shown(files, FACTS)) == sorted([*first, "- Ana rows."])
+        replaced(files, FACTS, f"{cat}\n", "")
+        replaced(files, FACTS, f"{oboe}\n- Ana rows.\n", f"- Ana rows.\n{oboe}\n")
+        assert active(memory) == {"Ana plays the oboe.", "Ana rows."}
+        files.run({"command": "create", "path": PREFERENCES, "file_text": cat})
+        assert shown(files, PREFERENCES) == [cat]
+        # What somebody forgot elsewhere stays forgotten, and the model is told.
+        (kept,) = memory.memories("ana", types=["preference"])
+        memory.forget_memory("ana", kept.id, reason="wrong")
+        with pytest.raises(MemoryFileError, match="has a cat.` says was forgotten"):
+            files.run({"command": "create", "path": PREFERENCES, "file_text": cat})
+
+    await in_thread(edit)
+
+
 async def test_the_profile_is_a_file(memory: Hitherto) -> None:
     def edit() -> None:
         memory.update_profile(

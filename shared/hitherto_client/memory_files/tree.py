@@ -88,18 +88,37 @@ class MemoryList(MemoryFile):
         for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
             if tag == "equal":
                 continue
-            pairs = min(i2 - i1, j2 - j1)
-            corrected += zip(self.memories[i1 : i1 + pairs], new[j1 : j1 + pairs], strict=True)
-            forgotten += self.memories[i1 + pairs : i2]
-            saved += new[j1 + pairs : j2]
+            # A line that has only moved is neither gone nor new.
+            gone = [each for each in self.memories[i1:i2] if _one_line(each.content) not in new]
+            come = [line for line in new[j1:j2] if line not in old]
+            corrected += zip(gone, come, strict=False)
+            forgotten += gone[len(come) :]
+            saved += come[len(gone) :]
         # What adds comes first: a call that fails in between has lost nothing.
         client, user = self.owner.client, self.owner.user
         for content in saved:
-            client.save_memory(user, content, type=self.type, origin=self.owner.origin)
+            self._save(content)
         for memory, content in corrected:
             client.update_memory(user, memory.id, content=content, version=memory.version)
         for memory in forgotten:
             client.forget_memory(user, memory.id, reason=_REASON)
+
+    def _save(self, content: str) -> None:
+        """Save a line, or bring back the memory that an earlier edit forgot with it."""
+        client, user = self.owner.client, self.owner.user
+        memory: Memory = client.save_memory(
+            user, content, type=self.type, origin=self.owner.origin
+        ).memory
+        if memory.status == "forgotten":
+            events = client.memory_history(user, memory.id)
+            if next((each.reason for each in events if each.kind == "forgotten"), "") != _REASON:
+                raise MemoryFileError(
+                    f"Error: What the line `{content}` says was forgotten and stays so: leave it "
+                    "out."
+                )
+            memory = client.restore_memory(user, memory.id)
+        if memory.type != self.type:
+            client.update_memory(user, memory.id, type=self.type, version=memory.version)
 
 
 @dataclass(frozen=True, slots=True)
