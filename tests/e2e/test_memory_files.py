@@ -118,7 +118,7 @@ async def test_a_list_that_is_written_anew_holds_what_it_says(memory: Hitherto) 
         # What somebody forgot elsewhere stays forgotten, and the model is told.
         (kept,) = memory.memories("ana", types=["preference"])
         memory.forget_memory("ana", kept.id, reason="wrong")
-        with pytest.raises(MemoryFileError, match="has a cat.` says was forgotten"):
+        with pytest.raises(MemoryFileError, match="says was forgotten"):
             files.run({"command": "create", "path": PREFERENCES, "file_text": cat})
 
     await in_thread(edit)
@@ -160,6 +160,61 @@ async def test_the_profile_is_a_file(memory: Hitherto) -> None:
         after = memory.get_profile("ana")
         assert after
         assert after.version == before
+
+    await in_thread(edit)
+
+
+async def test_a_value_of_the_profile_keeps_its_type(memory: Hitherto) -> None:
+    def edit() -> None:
+        facts = {"personal": {"age": 41, "car": True, "zip": "04109", "size": [1, 2]}}
+        memory.update_profile("ana", facts=facts)
+        files = MemoryFiles(memory, user="ana")
+        for old, new in (
+            ("age: 41", "age: 42"),
+            ("true", "false"),
+            ("04109", "04103"),
+            ("size: 2", "size: 3"),
+        ):
+            replaced(files, PROFILE, old, new)
+        replaced(files, PROFILE, "age: 42", "age: 42\nfacts.personal.house: 7")
+        profile = memory.get_profile("ana")
+        assert profile
+        personal = {"age": 42, "car": False, "zip": "04103", "size": [1, 3], "house": "7"}
+        assert profile.facts == {"personal": personal}
+        replaced(files, PROFILE, "age: 42", "age: none of your business")
+        profile = memory.get_profile("ana")
+        assert profile
+        assert profile.facts == {"personal": personal | {"age": "none of your business"}}
+
+    await in_thread(edit)
+
+
+async def test_a_value_of_the_profile_holds_no_other_one(memory: Hitherto) -> None:
+    def edit() -> None:
+        files = MemoryFiles(memory, user="ana")
+        for lines in (
+            ["preferences.a: x", "preferences.a.b: y"],
+            ["preferences.a.b: y", "preferences.a: x"],
+            ["preferences.a.b: y", "preferences.a!: z", "preferences.a: x"],
+        ):
+            command = {"command": "create", "path": PROFILE, "file_text": "\n".join(lines)}
+            with pytest.raises(MemoryFileError, match="is a value, or has values"), refusing(lines):
+                files.run(command)
+        files.run({"command": "create", "path": PROFILE, "file_text": "preferences.a: x"})
+        for new in ("preferences.a.b: y", "preferences.a: x"):
+            replaced(files, PROFILE, shown(files, PROFILE)[0], new)
+            assert shown(files, PROFILE) == [new]
+
+    await in_thread(edit)
+
+
+async def test_nothing_is_said_to_be_stored_with_memory_off(memory: Hitherto) -> None:
+    def edit() -> None:
+        memory.update_user_settings("ana", memory_enabled=False)
+        for path in ("/memories/note.md", FACTS):
+            command = {"command": "create", "path": path, "file_text": "Ana rows."}
+            with pytest.raises(MemoryFileError, match="switched off"), refusing(path):
+                MemoryFiles(memory, user="ana").run(command)
 
     await in_thread(edit)
 

@@ -35,8 +35,8 @@ class MemoryFiles:
 
     `profile.md` is the profile, `preferences.md`, `goals.md`, `facts.md` and so on are the active
     memories of each type, and every other file is the agent's own. Each command reads the present
-    state, so that several agents and people can work on one memory; an edit that another one
-    overtook is refused.
+    state, so that several agents and people can work on one memory; an edit of memories or of the
+    profile that another one overtook is refused. Of files of its own, the last one written counts.
 
     Example:
         files = MemoryFiles(Hitherto(), user="ana")

@@ -16,6 +16,7 @@ from difflib import SequenceMatcher
 from typing import Any, get_args
 
 from hitherto_client._sync.client import Hitherto
+from hitherto_client.integrations.kept_items import check_kept
 from hitherto_client.results.conversations import Document
 from hitherto_client.results.memories import Memory, Profile
 from hitherto_client.wire import put
@@ -181,8 +182,21 @@ class ProfileFile(MemoryFile):
                 )
             if ("." in path) != (path.partition(".")[0] in _NESTED):
                 raise MemoryFileError(f"`{path}` is no path of a profile.")
-            said.setdefault(path, []).append(as_shown.get((path, words), words))
+            value = as_shown[path, words] if (path, words) in as_shown else self._typed(path, words)
+            said.setdefault(path, []).append(value)
+        for path in said:
+            if any(other.startswith(f"{path}.") for other in said):
+                raise MemoryFileError(f"`{path}` is a value, or has values below it, not both.")
         return said
+
+    def _typed(self, path: str, words: str) -> Any:
+        """A new value, of JSON where the one that it replaces is no text."""
+        if all(isinstance(value, str) for value in _values(self._held().get(path, ""))):
+            return words
+        try:
+            return json.loads(words, parse_constant=str)
+        except (ValueError, RecursionError):
+            return words
 
 
 _NESTED = frozenset({"preferences", "facts"})
@@ -210,7 +224,7 @@ class FreeFile(MemoryFile):
 
     def rewrite(self, text: str) -> None:
         """Store the file with this text."""
-        self.owner.client.ingest_documents(
+        stored = self.owner.client.ingest_documents(
             self.owner.user,
             [
                 {
@@ -223,6 +237,7 @@ class FreeFile(MemoryFile):
                 }
             ],
         )
+        check_kept(stored.job)
 
     def delete(self) -> None:
         """Delete the document; what was learnt from it stays."""
