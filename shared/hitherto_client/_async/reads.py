@@ -109,8 +109,8 @@ class AsyncRetrieval(AsyncCalling):
             context = await self.get_context(
                 user, query, conversation=conversation, max_tokens=max_tokens, timeout=timeout
             )
-        except (HithertoCallError, ValueError, TypeError) as error:
-            return EnhancedPrompt(base, enhanced=False, problem=str(error))
+        except Exception as error:
+            return EnhancedPrompt(base, enhanced=False, problem=str(error) or repr(error))
         if not context.prompt_block:
             return EnhancedPrompt(base, enhanced=False)
         text = f"{base}\n\n{context.prompt_block}" if base else context.prompt_block

@@ -233,6 +233,15 @@ class TestEnhancePrompt:
         assert enhanced.text == "Be kind."
         assert enhanced.problem
 
+    def test_so_is_a_token_function_that_fails(self) -> None:
+        def token() -> str:
+            raise OSError("no route to the token server")
+
+        with Hitherto(token=token) as client:
+            enhanced = client.enhance_prompt("Be kind.", "sarah")
+        assert enhanced.text == "Be kind."
+        assert "no route" in enhanced.problem
+
 
 # TLS: the client trusts the authority it was given, and nobody else.
 
