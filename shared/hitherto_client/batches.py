@@ -7,6 +7,8 @@ it had: what was taken already answers as it did the first time.
 from __future__ import annotations
 
 import hashlib
+import json
+import unicodedata
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +34,8 @@ MAX_BYTES = 4 * 1024 * 1024 - 64 * 1024
 
 _ELEMENT_BYTES = 8
 """The tag and length in front of each transcript or message, at their longest."""
+_ID_BYTES = 40
+"""Room for the id of a message, `msg_` and 32 digits."""
 
 
 def batches(
@@ -76,8 +80,9 @@ def parts(item: FileTranscript) -> list[FileTranscript]:
         return [item]
     found: list[conversation_pb2.Transcript] = []
     size = MAX_BYTES
-    for index, message in enumerate(_with_ids(whole)):
-        message_size = message.ByteSize() + _ELEMENT_BYTES
+    equals, in_earlier_parts = Counter[bytes](), Counter[bytes]()
+    for index, message in enumerate(whole.messages):
+        message_size = message.ByteSize() + _ELEMENT_BYTES + _ID_BYTES
         if message_size > MAX_BYTES // 2:
             problem = f"messages[{index}] is too large: a message may have 64 KiB"
             raise TranscriptError(item.source, item.line, problem)
@@ -90,31 +95,30 @@ def parts(item: FileTranscript) -> list[FileTranscript]:
                 )
             )
             size = found[-1].ByteSize() + _ELEMENT_BYTES
+            in_earlier_parts = equals.copy()
         found[-1].messages.append(message)
         size += message_size
+        if not message.id:
+            identity = _identity(whole.conversation_id, message)
+            equal = hashlib.sha256(identity.encode()).digest()
+            equals[equal] += 1
+            # The service tells equal messages apart within one request only.
+            if in_earlier_parts[equal]:
+                digest = hashlib.sha256(f"{equals[equal]} {identity}".encode()).hexdigest()
+                found[-1].messages[-1].id = f"msg_{digest[:32]}"
     found[-1].ended = whole.ended
     return [FileTranscript(part, item.source, item.line) for part in found]
 
 
-def _with_ids(whole: conversation_pb2.Transcript) -> Iterator[conversation_pb2.Message]:
-    """The messages, each with an id.
-
-    The ids that the service derives tell equal messages apart within one request only; those that
-    fall into different parts would count as one.
-    """
-    seen: Counter[bytes] = Counter()
-    for message in whole.messages:
-        if message.id:
-            yield message
-            continue
-        keyed = conversation_pb2.Message()
-        keyed.CopyFrom(message)
-        words = [str(message.role), message.name, message.content]
-        words.append(message.created_at.ToJsonString() if message.HasField("created_at") else "")
-        digest = hashlib.sha256("\0".join(words).encode()).digest()
-        keyed.id = f"{digest.hex()[:32]}-{seen[digest]}"
-        seen[digest] += 1
-        yield keyed
+def _identity(conversation_id: str, message: conversation_pb2.Message) -> str:
+    """What the service derives an id from: parts get the ids that the whole would get."""
+    at = message.created_at
+    stamp = [at.seconds, at.nanos] if message.HasField("created_at") else None
+    conversation_id, name, content = (
+        unicodedata.normalize("NFC", text)
+        for text in (conversation_id, message.name, message.content)
+    )
+    return json.dumps([conversation_id, message.role, name, stamp, content])
 
 
 WINDOW_SECONDS = 120.0

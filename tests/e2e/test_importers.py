@@ -133,6 +133,31 @@ async def test_chatgpt(at: Typed, memory: AsyncHitherto, tmp_path: Path) -> None
     assert [message.id for message in again.messages] == [message.id for message in kept.messages]
 
 
+async def test_a_chat_that_grows_into_several_requests_is_stored_once(
+    at: Typed, memory: AsyncHitherto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ids that the service derives are those of the parts, also of equal messages."""
+    said = [
+        {"role": "user", "content": "ok"},
+        {"role": "user", "content": "ok"},
+        {"role": "user", "content": "Cafe\u0301 “Huế” 🏡", "name": "Zoe\u0308"},
+        {"role": "user", "content": "ok", "created_at": "2026-03-01T10:00:00.5Z"},
+        {"role": "user", "content": "Cafe\u0301 “Huế” 🏡", "name": "Zoe\u0308"},
+        {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "The password is hunter2hunter2."},
+        {"role": "user", "content": "ok", "created_at": "2026-03-01T10:00:00.5Z"},
+        {"role": "user", "content": "ok"},
+    ]
+    talk = {"user_id": "ana", "conversation_id": "cafe\u0301"}
+    for most, added in ((100, []), (4, []), (2, [{"role": "user", "content": "ok"}])):
+        monkeypatch.setattr("hitherto_client.batches.MAX_MESSAGES", most)
+        said += added
+        await at("import", str(written(tmp_path, talk | {"messages": said}, "chat.jsonl")))
+        kept = await memory.get_conversation("ana", "café")
+        assert kept is not None
+        assert [one.role for one in kept.messages] == [one["role"] for one in said], most
+
+
 async def test_a_dry_run_counts_and_estimates_and_sends_nothing(
     typed: Typed,  # noqa: F811
     tmp_path: Path,

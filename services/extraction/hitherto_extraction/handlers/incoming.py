@@ -207,7 +207,10 @@ def _derived_id(
     content: str,
     equals: Counter[str],
 ) -> str:
-    """An id that the same message gets again when it is sent again."""
+    """An id that the same message gets again when it is sent again.
+
+    `hitherto_client.batches` derives the same where it cuts a conversation into parts.
+    """
     stamp = (
         [message.created_at.seconds, message.created_at.nanos]
         if message.HasField("created_at")
