@@ -278,6 +278,26 @@ async def test_what_others_say_in_whatsapp_is_not_known_of_the_user(
     assert {"User lives in Leipzig.", "User works as a cook.", "Eva works as a nurse."} <= found
 
 
+async def test_whatsapp_is_read_in_the_time_zone_of_the_user(
+    at: Typed, memory: AsyncHitherto, tmp_path: Path
+) -> None:
+    chat = tmp_path / "WhatsApp Chat with Eva.txt"
+    chat.write_text("14/03/26, 21:14 - Ana: Hello Eva\n")
+    command = ("--from", "whatsapp", "--me", "Ana", "--dates", "day", "--user", "u1", str(chat))
+    await memory.update_user_settings("u1", time_zone="Asia/Ho_Chi_Minh")
+    for more, zone, began in (
+        ([], "Asia/Ho_Chi_Minh", "2026-03-14T14:14"),
+        (["--time-zone", "Europe/Berlin"], "", "2026-03-14T20:14"),
+    ):
+        await at("import", *command, *more)
+        assert (f"times are read in the user's time zone, {zone};" in at.err) is bool(zone)
+        assert await memory.get_conversation("u1", f"whatsapp:Eva:{began}") is not None, more
+    await at("import", *command, "--time-zone", "Mars/Olympus", code=2)
+    assert "there is no time zone 'Mars/Olympus'" in at.err
+    await at("import", *command, "--dry-run")
+    assert "times are read in UTC here, and by the import in the user's" in at.err
+
+
 async def test_whatsapp_asks_where_it_would_have_to_guess(tmp_path: Path) -> None:
     chat = tmp_path / "chat.txt"
     chat.write_text("01/02/26, 10:00 - Ana: Hello\n")

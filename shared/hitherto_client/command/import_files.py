@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hitherto.v1 import item_error_pb2, memory_service_pb2
 from hitherto_client.batches import MAX_ERRORS, parts, streamed_memory, streamed_transcript
@@ -30,6 +30,8 @@ class ImportedFile:
     kind: str
     """`memories` or `transcripts`; empty until the first line tells."""
     options: argparse.Namespace
+    zone: tzinfo = UTC
+    """Of the times in it that name none."""
     read: int = 0
     accepted: int = 0
     known: int = 0
@@ -85,10 +87,6 @@ class ImportedFile:
                     self.read = record.end
                     yield record
             return
-        try:
-            zone = ZoneInfo(options.time_zone or "UTC")
-        except (ZoneInfoNotFoundError, ValueError):
-            raise UsageError(f"there is no time zone {options.time_zone!r}") from None
         report = self.report = ExportReport()
         try:
             for line, value in enumerate(
@@ -97,7 +95,7 @@ class ImportedFile:
                     Path(self.name),
                     report,
                     me=options.me,
-                    zone=zone,
+                    zone=self.zone,
                     dates=options.dates,
                     undated=options.undated,
                 ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from datetime import UTC, tzinfo
 from itertools import chain
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hitherto_client import Hitherto
 from hitherto_client._sync.connection import stream
@@ -21,6 +23,7 @@ from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, Waits, if_stopped, tell_if_away
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, short, show_rows
+from hitherto_client.days import zone_of
 from hitherto_client.importers import FORMATS
 from hitherto_client.transcripts import Defaults
 
@@ -61,7 +64,9 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     ):
         tell_if_away(client, output)
         waits = Waits(client, output)
+        zone = _zone(options, output, client)
         for file in files:
+            file.zone = zone
             token = _import(client, file, files, bar, waits, options.timeout) or token
             if file.kind == "transcripts":
                 for conversation in file.report.undated:
@@ -69,6 +74,25 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     document = {"files": [file.as_dict() for file in files], "consistency_token": token}
     output.result(document, lambda: _tell(output, files))
     return FAILED if any(file.refused for file in files) else OK
+
+
+def _zone(options: argparse.Namespace, output: Output, client: Hitherto | None) -> tzinfo:
+    """The zone of times that name none: as typed, else the user's; a dry run asks no service."""
+    if options.source is None:
+        return UTC
+    if options.time_zone:
+        try:
+            return ZoneInfo(options.time_zone)
+        except (ZoneInfoNotFoundError, ValueError):
+            raise UsageError(f"there is no time zone {options.time_zone!r}") from None
+    if FORMATS[options.source].convert is not None:
+        return UTC
+    if client is None:
+        output.note("times are read in UTC here, and by the import in the user's time zone")
+        return UTC
+    zone = zone_of(client.connection, options.user)
+    output.note(f"times are read in the user's time zone, {zone}; --time-zone names another one")
+    return zone
 
 
 def _import(
@@ -105,7 +129,10 @@ def _import(
 def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> int:
     """Count what would be imported, and what learning from it would cost."""
     plan = ImportPlan(options.price, others_named=options.source == "whatsapp")
-    files = [ImportedFile(name, size_of(name), defaults, "", options) for name in options.files]
+    zone = _zone(options, output, None)
+    files = [
+        ImportedFile(name, size_of(name), defaults, "", options, zone) for name in options.files
+    ]
     size, read = _size_of_all(files), 0
     with Bar(output, end_known=size is not None) as bar:
         for file in files:
@@ -236,7 +263,12 @@ COMMANDS = (
             default=prices("0.15,0.60"),
         ),
         Argument("--user", "the user, if a line does not name one", "ID", default=""),
-        Argument("--time-zone", "IANA time zone, if a transcript has none", "ZONE", default=""),
+        Argument(
+            "--time-zone",
+            "IANA time zone, if a transcript has none (default with --from whatsapp: the user's)",
+            "ZONE",
+            default="",
+        ),
         run=_run,
     ),
 )
