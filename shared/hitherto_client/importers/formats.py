@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
@@ -148,15 +149,21 @@ def _records(
     zone: tzinfo,
     dates: DateOrder | None,
 ) -> Iterator[JsonObject]:
-    wanted = FORMATS[name]
+    wanted = FORMATS.get(name)
+    if wanted is None:
+        raise ValueError(f"there is no format {name!r}: there are {', '.join(FORMATS)}")
     _check_people(name, path, me)
     _check_form(name, path)
+    if wanted.convert is None:
+        # Before any of them is imported: what one of several chats lacks is found in all.
+        for text in texts(path, whatsapp.chats_among, ExportReport()):
+            with _named(text, path):
+                next(_chat(text, me, zone, dates).conversations(text, ExportReport()), None)
     found = 0
     sample: object = None
     for text in texts(path, wanted.files or whatsapp.chats_among, report):
         if wanted.convert is None:
-            chat = whatsapp.WhatsAppChat(me, _chat_name(path), zone, dates)
-            yield from chat.conversations(text, report)
+            yield from _chat(text, me, zone, dates).conversations(text, report)
             continue
         for one in _values(name, text):
             made = 0
@@ -288,7 +295,24 @@ def _unknown(name: str, count: int, sample: object) -> str:
     return f"holds nothing that {name} exports: {first} has {keys}{like}"
 
 
-def _chat_name(path: Path) -> str:
-    # A number in brackets, as of what is saved under a name that exists, names no other chat.
+def _chat(text: IO[str], me: str, zone: tzinfo, dates: DateOrder | None) -> whatsapp.WhatsAppChat:
+    """The chat of a text, by its name; where that is `_chat`, by that of its folder or archive.
+
+    A number in brackets, as of what is saved under a name that exists, names no other chat.
+    """
+    path = Path(text.name).absolute()
     name = _SAVED_AGAIN.sub("", path.stem)
-    return name.removeprefix("WhatsApp Chat with ").removeprefix("WhatsApp Chat - ")
+    if name == "_chat":
+        name = _SAVED_AGAIN.sub("", path.parent.name)
+    name = name.removeprefix("WhatsApp Chat with ").removeprefix("WhatsApp Chat - ")
+    return whatsapp.WhatsAppChat(me, name, zone, dates)
+
+
+@contextmanager
+def _named(text: IO[str], path: Path) -> Iterator[None]:
+    """Say which text of a folder or archive cannot be read."""
+    try:
+        yield
+    except ExportUnreadable as error:
+        at = Path(text.name)
+        raise ExportUnreadable(str(error) if at == path else f"({at.name}) {error}") from None

@@ -58,6 +58,7 @@ def texts(
 ) -> Iterator[IO[str]]:
     """The texts of an export, one after another; each is open until the next one is asked for.
 
+    The name of each is its path; an archive counts as a folder of its name without the ending.
     `members` are how the names of the wanted files begin in an archive or folder, or choose the
     wanted ones of its names.
     """
@@ -66,8 +67,8 @@ def texts(
             with _unpacking():
                 archive = until_the_end.enter_context(zipfile.ZipFile(path))
             sizes = {info.filename: info.file_size for info in archive.infolist()}
-            found: list[tuple[int, Callable[..., Any]]] = [
-                (sizes[name], partial(_member, archive, name))
+            found: list[tuple[Path, int, Callable[..., Any]]] = [
+                (path.with_suffix("") / name, sizes[name], partial(_member, archive, name))
                 for name in _wanted(members, sorted(sizes))
             ]
         else:
@@ -75,12 +76,12 @@ def texts(
             if path.is_dir():
                 names = sorted(one.name for one in path.iterdir() if one.is_file())
                 files = [path / name for name in _wanted(members, names)]
-            found = [(file.stat().st_size, partial(file.open, "rb")) for file in files]
+            found = [(file, file.stat().st_size, partial(file.open, "rb")) for file in files]
         if not found:
             named = "text of a chat" if callable(members) else " or ".join(members)
             raise ExportUnreadable(f"holds no {named}")
-        for number, (size, opened) in enumerate(found):
-            with _TextPieces(opened(), max(size, 1), number, len(found), report) as text:
+        for number, (at, size, opened) in enumerate(found):
+            with _TextPieces(opened(), str(at), max(size, 1), number, len(found), report) as text:
                 yield text
 
 
@@ -113,8 +114,15 @@ class _TextPieces:
     """A text file that tells how far it was read."""
 
     def __init__(
-        self, stream: IO[bytes], size: int, number: int, count: int, report: ExportReport
+        self,
+        stream: IO[bytes],
+        name: str,
+        size: int,
+        number: int,
+        count: int,
+        report: ExportReport,
     ) -> None:
+        self.name = name
         self._stream = stream
         self._size = size
         self._number = number

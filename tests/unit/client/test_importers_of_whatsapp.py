@@ -15,7 +15,8 @@ def read(folder: Path, text: str, report: ExportReport | None = None, **options:
     path = folder / "chat.txt"
     path.write_text(text, options.pop("encoding", "utf-8"))
     options = {"me": "Ana"} | options
-    return list(read_export("whatsapp", path, report or ExportReport(), **options))
+    source = options.pop("source", "whatsapp")
+    return list(read_export(source, path, report or ExportReport(), **options))
 
 
 LOCALES = {
@@ -209,6 +210,41 @@ def test_a_chat_that_was_saved_again_is_the_same_chat(tmp_path: Path) -> None:
         (found,) = read_export("whatsapp", tmp_path / name, ExportReport(), me="Ana")
         ids.add((found["conversation_id"], found["messages"][0]["id"]))
     assert len(ids) == 1
+
+
+def test_a_chat_has_the_name_of_its_text_folder_or_archive(tmp_path: Path) -> None:
+    """So that it is the same chat, packed or not, and another one of the same minute is not."""
+    line = "25/12/2023, 21:05 - Ana: Hola"
+    ids: dict[str, set[str]] = {}
+    for chat, kept in (
+        ("Eva", "WhatsApp Chat with Eva.txt"),
+        ("Dr. Bo", "_chat.txt"),
+        ("Zoe", "_chat.txt"),
+    ):
+        folder = tmp_path / f"WhatsApp Chat - {chat}"
+        folder.mkdir()
+        (folder / kept).write_text(line, "utf-8")
+        packed = tmp_path / ("export.zip" if chat == "Eva" else f"WhatsApp Chat - {chat} (1).zip")
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr(kept, line)
+        for path in (folder, folder / kept, packed):
+            (found,) = read_export("whatsapp", path, ExportReport(), me="Ana")
+            ids.setdefault(chat, set()).add(found["conversation_id"])
+    assert ids == {chat: {f"whatsapp:{chat}:2023-12-25T21:05"} for chat in ids}
+
+
+def test_one_of_several_chats_that_cannot_be_read_stops_all(tmp_path: Path) -> None:
+    for name in ("Bo", "Eva"):
+        line = f"25/12/2023, 21:05 - {name}: Hola"
+        (tmp_path / f"WhatsApp Chat with {name}.txt").write_text(line, "utf-8")
+    found = read_export("whatsapp", tmp_path, ExportReport(), me="Bo")
+    with pytest.raises(ExportUnreadable, match=r"^\(WhatsApp Chat with Eva.txt\) has no messages"):
+        next(found)
+
+
+def test_a_format_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no format 'whatsap': there are chatgpt, claude"):
+        read(tmp_path, "x", source="whatsap")
 
 
 def test_no_conversation_is_of_others_alone(tmp_path: Path) -> None:
