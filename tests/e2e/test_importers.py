@@ -433,6 +433,37 @@ async def test_letta(at: Typed, memory: AsyncHitherto, tmp_path: Path) -> None:
     assert [message.content for message in kept.messages] == ["Hi", "Hello Ana"]
 
 
+async def test_of_letta_s_messages_what_was_said_is_imported(tmp_path: Path) -> None:
+    def told(kind: str, **more: str) -> dict[str, Any]:
+        wrapped = json.dumps({"type": kind, **more, "time": "2026-03-01 10:00:00 AM UTC+0000"})
+        return {"role": "user", "content": [{"type": "text", "text": wrapped}]}
+
+    def called(name: str, arguments: str) -> dict[str, Any]:
+        call = {"id": "t", "type": "function", "function": {"name": name, "arguments": arguments}}
+        return {"role": "assistant", "content": "I should answer.", "tool_calls": [call]}
+
+    said = [
+        told("login", last_login="Never (first login)"),
+        told("user_message", message="Tôi sống ở Huế.", name="Ana"),
+        called("archival_memory_search", '{"query": "Huế"}'),
+        {"role": "tool", "content": '{"status": "OK"}'},
+        called("send_message", '{"message": "Chào Ana!"}'),
+        told("heartbeat", reason="Automated timer"),
+        called("send_message", '{"message": "Are'),
+        told("system_alert", message="Note: prior messages have been hidden."),
+        {"role": "user", "content": '{"type": "order", "time": "now"}'},
+        {"role": "assistant", "content": "Without a tool."},
+    ]
+    agent = {"agents": [{"id": "a", "created_at": DAY, "messages": said}]}
+    (found,) = records("letta", written(tmp_path, agent))
+    assert [(one["role"], one["content"]) for one in found["messages"]] == [
+        ("user", "Tôi sống ở Huế."),
+        ("assistant", "Chào Ana!"),
+        ("user", '{"type": "order", "time": "now"}'),
+        ("assistant", "Without a tool."),
+    ]
+
+
 async def test_hindsight(tmp_path: Path) -> None:
     fact = {
         "id": "a1",

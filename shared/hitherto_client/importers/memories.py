@@ -116,17 +116,45 @@ def letta(value: JsonObject) -> Iterator[JsonObject]:
             yield {"conversation_id": f"letta:{identity}", "messages": messages}
 
 
+_LETTA_EVENTS = {"heartbeat", "login", "system_alert"}
+"""What Letta tells an agent in the role of the user."""
+
+
 def _letta_message(message: JsonObject) -> JsonObject:
+    """What was said: Letta wraps the user's words, and agents reply by the tool `send_message`.
+
+    What stands beside a tool call are the agent's thoughts.
+    """
     content = message.get("content")
     parts = [text_of(part.get("text")) for part in objects_of(content)]
-    text = text_of(content) or text_of(message.get("text"))
+    text = "\n".join(filter(None, parts)) or text_of(content) or text_of(message.get("text"))
+    calls = [mapping_of(call.get("function")) for call in objects_of(message.get("tool_calls"))]
+    if calls:
+        sent = [call for call in calls if call.get("name") == "send_message"]
+        given = (_object_in(text_of(call.get("arguments"))) for call in sent)
+        text = "\n".join(filter(None, (text_of(one.get("message")) for one in given)))
+    elif message.get("role") == "user":
+        wrapped = _object_in(text)
+        kind = text_of(wrapped.get("type"))
+        if kind == "user_message":
+            text = text_of(wrapped.get("message"))
+        elif kind in _LETTA_EVENTS:
+            text = ""
     return {
         "id": text_of(message.get("id")),
         "role": text_of(message.get("role")),
-        "content": "\n".join(part for part in parts if part) or text,
+        "content": text,
         "created_at": moment(message.get("created_at")),
         "metadata": {"imported_from": "letta"},
     }
+
+
+def _object_in(text: str) -> JsonObject:
+    """The JSON object that a text is; empty if it is none."""
+    try:
+        return mapping_of(json.loads(text))
+    except (ValueError, RecursionError):
+        return {}
 
 
 def hindsight(value: JsonObject) -> Iterator[JsonObject]:
