@@ -456,6 +456,20 @@ async def test_d16_what_was_answered_to_the_same_question_is_no_evidence(
         assert "drawer" not in told.prompt_block
 
 
+async def test_d16_a_question_that_was_asked_often_does_not_hide_its_answer(
+    services: Services,
+) -> None:
+    """However few results are wanted: what only repeats the question takes no place."""
+    question = "Where do I keep the spare key?"
+    often = {f"often-{n}": [Turn(question), Turn("I do not know.", "assistant")] for n in range(12)}
+    told_once = [Turn("Mind that the key for the shed lies under the blue pot by the door.")]
+    await fill(services.conninfo, "ana", conversations={**often, "once": told_once})
+    for most in (1, 5):
+        told = await ask(services, "GetContext", query=question, max_relevant=most, min_relevance=0)
+        assert "under the blue pot" in told.prompt_block
+        assert [item.message.conversation_id for item in told.relevant] == ["once"]
+
+
 async def test_d16_what_was_said_every_week_in_the_same_words_stands_once_with_its_days(
     modelled: Services,
 ) -> None:

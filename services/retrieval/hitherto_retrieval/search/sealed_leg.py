@@ -42,6 +42,7 @@ class SealedLeg:
         self._opener = opener
         self._question = question
         self._corpora: list[WithSealed] = []
+        self._seconds = 0.0
 
     async def begin(self) -> None:
         """Search sealed items too: request the key."""
@@ -81,23 +82,27 @@ class SealedLeg:
         self._opener.compared = sum(corpus.compared for corpus in self._corpora)
         self._opener.capped = any(corpus.capped for corpus in self._corpora)
 
+    async def hits(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Hits, opened, without those that do not open."""
+        if not _any_sealed_hit(hits):
+            return list(hits)
+        watch = Stopwatch()
+        opened = await _opened(hits, self._opener)
+        self._seconds += watch.seconds
+        return opened
+
     async def opened(self, found: SearchOutcome, legs: Legs) -> SearchOutcome:
         """An answer with everything opened; items that do not open are left out."""
         # One may have been sealed since the user was looked up.
-        if self.opener is None and not _holds_sealed(found):
+        if not self._opener.asked and not _holds_sealed(found):
             return found
+        hits = await self.hits(found.hits)
         watch = Stopwatch()
         opener = self._opener
         conversations: Sequence[Any] = await opener.whole(found.conversations)
         said_in: Sequence[Any] = await opener.whole(found.said_in)
-        whole = replace(
-            found,
-            hits=await _opened(found.hits, opener),
-            further=await _opened(found.further, opener),
-            conversations=conversations,
-            said_in=said_in,
-        )
-        report_sealed(opener, legs, watch.seconds)
+        whole = replace(found, hits=hits, conversations=conversations, said_in=said_in)
+        report_sealed(opener, legs, self._seconds + watch.seconds)
         return whole
 
 
@@ -145,10 +150,11 @@ async def for_a_list(
 
 def _holds_sealed(found: SearchOutcome) -> bool:
     """Whether part of an answer must be opened before it can be shown."""
-    return any_sealed((*found.conversations, *found.said_in)) or any(
-        is_sealed(hit.item) or (hit.excerpt and any_sealed(hit.excerpt))
-        for hit in (*found.hits, *found.further)
-    )
+    return any_sealed((*found.conversations, *found.said_in)) or _any_sealed_hit(found.hits)
+
+
+def _any_sealed_hit(hits: Sequence[Hit]) -> bool:
+    return any(is_sealed(hit.item) or (hit.excerpt and any_sealed(hit.excerpt)) for hit in hits)
 
 
 async def _opened(hits: Sequence[Hit], opener: Opener) -> list[Hit]:

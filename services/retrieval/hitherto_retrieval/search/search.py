@@ -238,8 +238,6 @@ class SearchRun:
         """The answer in the form that is returned."""
         found = await self._sealed.opened(found, legs)
         question, hits = self._question, found.hits
-        if question.for_a_prompt:
-            hits = await in_thread_if_long(to_be_read(hits), for_a_prompt, hits, question.text)
         limit = len(hits) if found.nearest else question.limit
         shown = hits[:limit]
         if repeats(question.kinds) and not question.empty:
@@ -322,28 +320,47 @@ class SearchRun:
             enough = [item for item in enough if item.score >= question.min_score]
         wanted = _read(question)
         best = enough[:wanted]
-        nearest: Sequence[RankedCandidate] = ()
-        if question.for_a_prompt and not best:
-            nearest = [item for item in ranked if item.candidate.kind == "memory"][:_NEAREST]
         about = RelatedConversations(reads, ranked, best, question, limit=question.conversations)
-        hits = await read_results(asking, reads, best or nearest, question, also=about.statements)
+        read = await self._whole(asking, best, about.statements)
+        hits = await self._belonging(read)
         # What is not shown takes no place.
         while len(hits) < question.limit and wanted < len(enough):
-            further = enough[wanted : wanted + question.limit]
-            hits += await read_results(asking, reads, further, question)
-            wanted += question.limit
+            following = enough[wanted : 2 * wanted]
+            wanted += len(following)
+            read += await self._whole(asking, following)
+            hits = await self._belonging(read)
+        nearest: Sequence[Hit] = ()
+        if question.for_a_prompt and not hits:
+            memories = [item for item in ranked if item.candidate.kind == "memory"]
+            nearest = await self._whole(asking, memories[:_NEAREST])
         conversations, said_in = about.summaries(hits) if best else ([], [])
         return SearchOutcome(
-            hits=hits,
+            hits=nearest or hits,
             entities=self._lookup.entities,
             scored=len(candidates),
-            nearest=hits if nearest else (),
+            nearest=nearest,
             conversations=conversations,
             said_in=said_in,
             terms=self._weights(question) if question.for_a_prompt else {},
             broad=intent.broad,
             addressed=intent.assistant,
         )
+
+    async def _whole(
+        self,
+        asking: Asking,
+        items: Sequence[RankedCandidate],
+        also: Sequence[Statement[Any]] = (),
+    ) -> list[Hit]:
+        """The items as they are shown, opened; `also` runs with them."""
+        found = await read_results(asking, self._reads, items, self._question, also=also)
+        return await self._sealed.hits(found)
+
+    async def _belonging(self, hits: list[Hit]) -> list[Hit]:
+        """The hits that belong in the answer."""
+        if not self._question.for_a_prompt:
+            return hits
+        return await in_thread_if_long(to_be_read(hits), for_a_prompt, hits, self._question.text)
 
     def _weights(self, question: Question) -> Mapping[str, float]:
         """The weights of the question's words among messages, else among memories."""
