@@ -9,7 +9,7 @@ from datetime import datetime
 from hitherto_client.errors import Violation
 from hitherto_client.words import JobState
 
-_REASON = re.compile(r"[A-Z][A-Z_]+(?:: |$)")
+_REASON = re.compile(r"^[A-Z][A-Z_]+(?:: |$)")
 
 
 def waiting_for(error: str) -> str:

@@ -24,6 +24,8 @@ _CANDIDATES = " \n\t-aA1zé忽アй한اạ.,:;!?'\"“([{<>@#*_/|\\`~=+%&$^\u20
 _MOST_EXAMPLES = 2
 _MOST_PREFIXES = 2
 
+_WALLS = ("b", "\x01")
+
 Probe = Callable[[int], str]
 
 
@@ -36,11 +38,24 @@ def probes(pattern: str, flags: int) -> Iterator[tuple[str, Probe]]:
             if piece not in seen:
                 seen.add(piece)
                 lead, again = piece
-                yield repr(lead) + " + n * " + repr(again), partial(_text, lead, again)
+                for start, end in _walls(again):
+                    name = f"{start + lead!r} + n * {again!r} + {end!r}"
+                    yield name, partial(_text, start + lead, again, end)
 
 
-def _text(lead: str, again: str, length: int) -> str:
-    return (lead + filled(again, length))[:length]
+def _text(lead: str, again: str, end: str, length: int) -> str:
+    return (lead + filled(again, length))[: length - len(end)] + end
+
+
+def _walls(again: str) -> Iterator[tuple[str, str]]:
+    """What may stand around a run: nothing, or what does not belong to it, so that it fails there.
+
+    An expression with an anchor at its start tries a run once that begins the text.
+    """
+    yield "", ""
+    wall = next(each for each in _WALLS if each not in again)
+    yield "", wall
+    yield wall, wall
 
 
 def _pieces(before: str, pump: str) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from hitherto_shared.text.normalise import fold, nfc
 _MAX_WORDS = 200
 """Maximum per question; of a longer text, the beginning states what it is about."""
 _LONGEST_NAME = 5
-_EDGES = re.compile(r"^[^\w]+|[^\w]+$")
+_WORD = re.compile(r"\w")
 _SIGN_AT_AN_END = re.compile(r"^[^\w]|[^\w]$|['’]s$")
 _POSSESSIVE = re.compile(r"['’]s$")
 # Scripts without spaces: a name may start anywhere in a run.
@@ -59,6 +59,15 @@ def _forms(name: str) -> list[str]:
 
     Punctuation that ends the sentence is not part of "C++", nor is the comma after it.
     """
-    bare = _EDGES.sub("", name)
+    bare = _without_edges(name)
     forms = (name, name.rstrip(".,;:!?"), bare, _POSSESSIVE.sub("", bare))
     return [form for form in forms if form]
+
+
+def _without_edges(name: str) -> str:
+    """A name without what surrounds its words.
+
+    An expression for the end would try again at each sign of a run inside the name.
+    """
+    words = [at for at, sign in enumerate(name) if _WORD.match(sign)]
+    return name[words[0] : words[-1] + 1] if words else ""
