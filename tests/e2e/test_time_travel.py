@@ -160,6 +160,58 @@ async def test_d9_an_update_holds_since_it_was_said(modelled: Services) -> None:
     assert await costs_at(as_of=MAY - DAY) == [61]
 
 
+async def test_d9_nothing_beside_the_words_of_a_time_comes_from_later(modelled: Services) -> None:
+    """What changed a memory, confirmed it or is mentioned since does not stand with its words."""
+    still, moved = "I still live there", "I moved to Berlin"
+    modelled.model.script = replies(
+        {
+            moved: lambda r: {
+                "updated_memories": [
+                    {
+                        "id": shown(r, "Lisbon"),
+                        "content": BERLIN,
+                        "source_message_ids": ["m1"],
+                        "quote": moved,
+                    }
+                ]
+            },
+            "met": [memory("Ana met Pavel", entities=[{"name": "Pavel", "type": "person"}])],
+            still: lambda r: {"updated_memories": [{"id": shown(r, "Lisbon"), "content": LISBON}]},
+            "in Lisbon": [memory(LISBON, entities=[{"name": "Lisbon", "type": "place"}])],
+        }
+    )
+    await learn(modelled, talk("I live in Lisbon", at=MARCH))
+    first = now_of(modelled.conninfo)
+    await learn(modelled, talk(still, conversation="c2", at=MARCH + DAY))
+    second = now_of(modelled.conninfo)
+    await learn(modelled, talk(moved, conversation="c3", at=MAY))
+
+    async def told(**moment: datetime) -> tuple[str, list[str], list[str], list[str], bool]:
+        (found,) = (await ask(modelled, "ListMemories", **moment)).memories
+        said_in = [source.conversation_id for source in found.sources]
+        quoted = [each.quote for each in found.evidence]
+        mentioned = list(found.entities)
+        return found.content, said_in, quoted, mentioned, found.HasField("last_confirmed_at")
+
+    known = {moment: await told(known_at=moment) for moment in (first, second)}
+    assert known[first][:3] == (LISBON, ["c1"], [])
+    assert known[second][:3] == (LISBON, ["c1", "c2"], [still])
+    assert not known[first][4]
+    # What earlier words mentioned is not kept.
+    assert [each[3] for each in known.values()] == [[], []]
+    content, said_in, quoted, *_ = await told()
+    assert (content, said_in, quoted) == (BERLIN, ["c1", "c2", "c3"], [still, moved])
+    # A question about an earlier time names nobody who was met later.
+    await learn(modelled, talk("I met Pavel", conversation="c4", at=MAY))
+    named: list[tuple[dict[str, datetime], list[str]]] = [
+        ({"known_at": second}, []),
+        ({}, ["Pavel"]),
+    ]
+    for moment, names in named:
+        reply = await ask(modelled, "SearchMemories", query="Who is Pavel?", **moment)
+        assert [entity.name for entity in reply.entities] == names, moment
+
+
 async def test_d9_an_older_statement_that_is_learnt_later(modelled: Services) -> None:
     moving_house(modelled.model)
     await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))

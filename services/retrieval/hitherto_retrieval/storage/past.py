@@ -15,7 +15,8 @@ from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Memory, Profile, Scope
 
 # Whole memories as they stood: those named, in the order of their ids, or the first of all. Later
-# replacements are not named, neither those of a memory nor those by it.
+# replacements are not named, neither those of a memory nor those by it, nor are sources that were
+# stored later; a memory with such a source may have been confirmed by it.
 _WHOLE = """
 WITH wanted AS (
     SELECT m.memory_id, m.version, m.wording, m.importance, m.status, m.expiry, m.doubt,
@@ -54,11 +55,16 @@ SELECT w.memory_id, %(user_id)s::text, t.type, s.content, w.importance, s.confid
        w.version, t.job_id, h.access_count, h.last_accessed_at,
        CASE WHEN s.sealed IS NOT NULL
             THEN @sealed_of_memory(m.memory_id, w.wording, s.text_version, s.sealed) END,
-       h.sources, h.entity_names,
+       coalesce(k.sources, '{}'),
+       CASE WHEN %(known_at)s::timestamptz IS NULL OR w.wording >= m.text_version
+            THEN h.entity_names ELSE '{}' END,
        CASE WHEN %(as_of)s::timestamptz < (w.doubt ->> 'since')::timestamptz THEN NULL
             ELSE w.doubt END,
-       t.may_replace, h.last_confirmed_at,
-       coalesce(nullif(s.text_version, 0), w.wording), h.evidence
+       t.may_replace,
+       CASE WHEN %(known_at)s::timestamptz IS NULL
+              OR (k.all_of_them AND h.last_confirmed_at <= %(known_at)s)
+            THEN h.last_confirmed_at END,
+       coalesce(nullif(s.text_version, 0), w.wording), coalesce(k.evidence, '{}')
 FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = w.memory_id
@@ -82,6 +88,25 @@ CROSS JOIN LATERAL (
     WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
       AND v.memory_id = m.memory_id AND v.version = w.wording
 ) AS s
+CROSS JOIN LATERAL (
+    SELECT array_agg(ARRAY[o.conversation_id, o.message_id]
+                     ORDER BY o.conversation_id, o.message_id) FILTER (WHERE o.is_known) AS sources,
+           array_agg(ARRAY[o.conversation_id, o.message_id, o.quote]
+                     ORDER BY o.conversation_id, o.message_id)
+               FILTER (WHERE o.is_known AND o.quote IS NOT NULL) AS evidence,
+           bool_and(o.is_known) AS all_of_them
+    FROM (SELECT ms.conversation_id, ms.message_id, ms.quote,
+                 %(known_at)s::timestamptz IS NULL OR EXISTS (
+                     SELECT FROM messages AS g
+                     WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+                       AND g.conversation_id = ms.conversation_id
+                       AND md5(g.message_id) = md5(ms.message_id)
+                       AND g.message_id = ms.message_id
+                       AND g.accepted_at <= %(known_at)s) AS is_known
+          FROM memory_sources AS ms
+          WHERE ms.tenant_id = %(tenant_id)s AND ms.user_id = %(user_id)s
+            AND ms.memory_id = m.memory_id) AS o
+) AS k
 JOIN @whole_memories AS h ON h.memory_id = m.memory_id
 ORDER BY w.place
 """
@@ -127,8 +152,8 @@ def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement
     """Whole memories as of `moment`, in the order of their ids.
 
     Left out are ids that do not belong to the user, that were not known or did not hold then, and
-    that are forgotten now. `access_count`, `last_accessed_at`, sources and entities are the present
-    ones.
+    that are forgotten now. `access_count` and `last_accessed_at` are the present ones. What other
+    words mention is not known.
     """
     return _whole(
         scope, moment, memory_ids=Uuids(memory_ids), newest=False, limit=None, doubtful=True

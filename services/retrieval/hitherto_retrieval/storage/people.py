@@ -41,6 +41,7 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
               FROM entities
               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
                 AND called && %(named)s::text[]
+                AND (%(known_at)s::timestamptz IS NULL OR created_at <= %(known_at)s)
               ORDER BY mention_count DESC, name, entity_id
               LIMIT 20) AS named) END,
        CASE WHEN %(named)s::text[] IS NOT NULL THEN
@@ -178,6 +179,7 @@ def user(
     with_usage: bool = False,
     used: Uuids | None = None,
     named: Sequence[str] | None = None,
+    known_at: datetime | None = None,
 ) -> Statement[UserReadState]:
     """The user's switches and index statistics, and the active model.
 
@@ -186,6 +188,7 @@ def user(
         with_usage: Whether to read how memories were used.
         used: Which memories; None: all.
         named: Names of entities in a question; None if there is none.
+        known_at: When these entities must have been known; None: now.
     """
 
     def read(rows: Rows) -> UserReadState:
@@ -206,7 +209,7 @@ def user(
         )
 
     names = None if named is None else Texts(named)
-    values = scope.bind(with_usage=with_usage, used=used, named=names)
+    values = scope.bind(with_usage=with_usage, used=used, named=names, known_at=known_at)
     return Statement(_USER, values, read)
 
 
