@@ -178,6 +178,9 @@ async def test_d17_what_does_not_answer_is_no_result_unless_asked_for(services: 
     plain = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="Atlantis")
     assert not (await services.retrieval.SearchMemories(plain)).results
     assert len((await search(services, "Atlantis")).results) == 1
+    # What is in doubt may be left out of any search.
+    plain.include_doubtful = False
+    assert not (await services.retrieval.SearchMemories(plain)).results
     asked = retrieval_service_pb2.GetContextRequest(user_id="ana", query="Atlantis")
     told = await services.retrieval.GetContext(asked)
     assert told.nothing_relevant

@@ -54,7 +54,8 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
     text = checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES)
     limit = checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT)
     filters = read_filters(checks, request)
-    filtered = filters != Filters() or len(request.source_types) > 0
+    # What is in doubt may be left out of any search.
+    filtered = filters != Filters(doubtful=filters.doubtful) or len(request.source_types) > 0
     return Question(
         text=text,
         limit=limit,
