@@ -20,7 +20,7 @@ from hitherto.v1 import (
     retrieval_service_pb2_grpc,
 )
 from hitherto_extraction.telling.places import delete_old_changes
-from hitherto_retrieval.change_feed import Selection
+from hitherto_retrieval.change_feed import ChangeFeed, Selection
 from hitherto_shared.changes import ToldChange
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services, StartServices
@@ -289,6 +289,34 @@ async def test_what_is_no_longer_kept_is_said_and_not_skipped(
         assert (await refusal_of(listen())).reason == "CHANGES_EXPIRED"
     request.after = unheard.token
     assert (await refused(services, WATCH, request)).reason == "CHANGES_EXPIRED"
+
+
+async def test_who_watches_comes_again_after_a_defect_of_the_poll(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A heartbeat would say that there is nothing new."""
+    read = ChangeFeed._read
+
+    async def defect(feed: ChangeFeed, selection: Selection, after: int | None) -> object:
+        if selection.user_id is None:
+            raise RuntimeError("of the poll")
+        return await read(feed, selection, after)
+
+    async with Watcher(services, seconds=1) as ana:
+        await save(services, "Ana lives in Leith.")
+        await ana.until_count(1)
+        monkeypatch.setattr(ChangeFeed, "_read", defect)
+        await save(services, "Ana plays chess.")
+        refusal = await refusal_of(ana.message())
+        assert (refusal.code, refusal.reason) == (
+            grpc.StatusCode.UNAVAILABLE,
+            "DATABASE_UNAVAILABLE",
+        )
+        monkeypatch.setattr(ChangeFeed, "_read", read)
+        # Also if the one before has not left yet.
+        async with Watcher(services, after=ana.token) as again:
+            await save(services, "Ana rows.")
+            await again.until_count(2)
 
 
 async def test_i2_watchers_leave_when_the_service_stops(start_services: StartServices) -> None:

@@ -164,7 +164,8 @@ class ChangeFeed:
         poll = self._polls.setdefault(tenant_id, _TenantPoll())
         watch = Watch()
         poll.watches.add(watch)
-        if poll.task is None:
+        if poll.task is None or poll.task.done():
+            poll.unreachable = False
             poll.task = asyncio.create_task(self._poll(tenant_id, poll), name="change-poll")
         try:
             yield poll, watch
@@ -188,9 +189,11 @@ class ChangeFeed:
                         poll.window = None
                         poll.wake()
                         raise
-                    except (Unavailable, TooLate):
-                        poll.unreachable = True
-                        poll.wake()
+                    except Exception as error:
+                        # A defect ends the poll; whoever watches again begins it anew.
+                        if isinstance(error, Unavailable | TooLate) or not faults.translate(error):
+                            poll.unreachable = True
+                            poll.wake()
                         raise
                     poll.unreachable = False
                     if known is None or page.changes:
