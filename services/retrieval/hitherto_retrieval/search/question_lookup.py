@@ -55,7 +55,7 @@ class QuestionLookup:
         self._indexes = [_PASSAGES[kind] for kind in question.kinds if kind in _PASSAGES]
         self._lone = LoneCharacters(scope, self._asked_terms, self._indexes)
         # What tells the user's state: the statement that confirms the snapshot, or the look-up.
-        self._state = reads.confirming or people.user(scope, named=self.names)
+        self._state = reads.confirming or self._looked_up()
         self._segments = passages.postings(scope, self._indexes, self._asked_terms)
 
     @property
@@ -82,12 +82,17 @@ class QuestionLookup:
             self._statistics = snapshot.statistics
             return
         if self._reads.confirming is not None:
-            self._state = people.user(self._scope, named=self.names)
+            self._state = self._looked_up()
             asked: list[Statement[Any]] = [self._statistics_asked] if self._indexes else []
             await asking(self._state, *asked)
         self.entities, self.own_name = self.user.entities, self.user.own_name
         if self._indexes:
             self._statistics = self._statistics_asked.answer
+
+    def _looked_up(self) -> Statement[UserReadState]:
+        moment = self._question.moment
+        known_at = None if moment is None else moment.known_at
+        return people.user(self._scope, named=self.names, known_at=known_at)
 
     @cached_property
     def terms(self) -> Sequence[str]:
