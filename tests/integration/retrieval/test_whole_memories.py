@@ -18,6 +18,7 @@ from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Memory, SourceRef
 from tests.integration.retrieval.questions import ANA, answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember
+from tests.integration.retrieval.seed_passages import Turn, converse
 
 NOW = datetime.now(UTC).replace(microsecond=123_456)
 
@@ -71,6 +72,11 @@ async def stored(superuser_conninfo: str) -> Memory:
     # The other one is over, or lists of what counts would show it too.
     older = Fact("Ana wants a red tent", expires_at=ago(1))
     memory_id, older_id = await remember(superuser_conninfo, "ana", [fact, older])
+    said = {
+        source.conversation_id: [Turn("the blue one, please", message_id=source.message_id)]
+        for source in EXPECTED.sources
+    }
+    await converse(superuser_conninfo, "ana", said)
     memory = replace(EXPECTED, memory_id=memory_id, may_replace=[older_id])
     named = (
         "type importance confidence source origin status valid_from created_at updated_at detail "
@@ -116,7 +122,7 @@ async def test_each_value_is_in_its_field(reader: Database, stored: Memory) -> N
         memories.top(ANA, limit=5, fresh=2),
         memories.top(ANA, limit=5, fresh=0),
         memories.newest(ANA, limit=5),
-        past.whole(ANA, Moment(known_at=NOW), [stored.memory_id]),
+        past.whole(ANA, Moment(known_at=datetime.now(UTC)), [stored.memory_id]),
     ):
         found = await read(reader, statement)
         # What a memory was to replace, or be replaced by, may not have been there yet.
