@@ -198,6 +198,9 @@ async def test_h3_sealed_memories_are_found_beside_clear_ones(
     assert contents(found) == [SEALED[3].content]
     assert leg(found).candidates == 2
     assert "newest" in leg(found).reason
+    found = await search(services, tags=["health"])
+    assert "newest" in leg(found).reason
+    assert leg(await search(services)).reason == ""
 
 
 def adds_up(found: retrieval_service_pb2.SearchMemoriesResponse) -> None:

@@ -140,6 +140,7 @@ async def for_a_list(
         return filters
     held = sealed_items.memories(scope, filters, moment)
     await ask(held)
+    opener.capped = len(held.answer) > sealed_items.MEMORIES
     shown = []
     for item in held.answer[: sealed_items.MEMORIES]:
         values = opener.values(item.sealed, item.place)
