@@ -12,6 +12,7 @@ import pytest
 from hitherto.v1 import conversation_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import change
+from tests.e2e.learning import talk
 from tests.e2e.methods import ask
 from tests.e2e.sessions import refusal_of
 from tests.e2e.test_search import refused
@@ -142,6 +143,58 @@ async def test_conversations_in_pages_also_at_equal_times(services: Services) ->
         assert await listed(size) == whole
     resolved = await listed(2, outcomes=[conversation_pb2.OUTCOME_RESOLVED])
     assert resolved == [name for name in whole if int(name[1:]) % 2]
+
+
+@pytest.mark.parametrize("size", [1, 4])
+async def test_pages_miss_no_conversation_that_goes_on_meanwhile(
+    services: Services, size: int
+) -> None:
+    """One that rises above the page at hand comes at the end."""
+    await remember(services.conninfo, "ana", [])
+    names = {f"c{n}" for n in range(9)}
+    for n, name in enumerate(sorted(names)):
+        said_at = NOW - timedelta(days=1 + n)
+        await summarise(services.conninfo, "ana", name, "words", said_at=said_at)
+    seen: list[str] = []
+    token = ""
+    while True:
+        page = await ask(services, "ListConversations", page_size=size, page_token=token)
+        assert len(page.conversations) <= size
+        assert page.total_size == len(names)
+        seen += [each.conversation_id for each in page.conversations]
+        token = page.next_page_token
+        if not token:
+            break
+        for behind in sorted(names - set(seen))[-1:]:
+            said = talk("One thing more", conversation=behind).messages
+            await ask(services, "AppendMessages", conversation_id=behind, messages=said)
+    assert set(seen) == names
+
+
+@pytest.mark.parametrize("moment", [{}, {"known_at": NOW + timedelta(days=1)}])
+async def test_pages_miss_nothing_while_memories_are_used(
+    services: Services, ana: list[str], moment: dict[str, datetime]
+) -> None:
+    """Uses are those of the present, also in lists of another time."""
+    seen: list[str] = []
+    token = ""
+    order = {"order_by": "last_accessed_at", **moment}
+    use = (
+        "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count, last_accessed_at)"
+        " SELECT tenant_id, user_id, memory_id, 1, clock_timestamp() FROM memories"
+        " WHERE user_id = 'ana' AND NOT memory_id = ANY (%s) ORDER BY created_at LIMIT 1"
+        " ON CONFLICT (tenant_id, user_id, memory_id) DO UPDATE SET last_accessed_at = now()"
+    )
+    async with await psycopg.AsyncConnection.connect(services.conninfo) as connection:
+        while True:
+            page = await ask(services, "ListMemories", page_size=2, page_token=token, **order)
+            seen += [memory.id for memory in page.memories]
+            token = page.next_page_token
+            if not token:
+                break
+            await connection.execute(use, (seen,))
+            await connection.commit()
+    assert set(seen) == set(ana)
 
 
 @pytest.mark.parametrize("size", [1, 4])

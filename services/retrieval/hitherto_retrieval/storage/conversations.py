@@ -98,31 +98,50 @@ LIMIT %(limit)s
 """
 
 # Conversations with a summary, and those with messages that no job has read yet. The total comes
-# with an empty page, too.
+# with an empty page, too. What went on since the first page (`since`) and has its place on pages
+# that were read comes at the end, as in lists of memories.
 _PAGE = """
 WITH listed AS MATERIALIZED (
-    SELECT c.conversation_id, c.active_at
+    SELECT c.conversation_id, c.active_at, c.arrived_at
     FROM @short_conversations AS c
     WHERE (c.summarised_at IS NOT NULL OR c.message_count > 0)
       AND (%(with_sealed)s OR NOT c.is_sealed)
       AND (%(outcomes)s::text[] IS NULL OR c.outcome = ANY(%(outcomes)s))
       AND (%(created_after)s::timestamptz IS NULL OR c.created_at >= %(created_after)s)
       AND (%(created_before)s::timestamptz IS NULL OR c.created_at < %(created_before)s)
+), told AS (
+    SELECT conversation_id, active_at, NULL::timestamptz AS arrived_at
+    FROM listed
+    WHERE %(after_arrived)s::timestamptz IS NULL
+      AND (%(after_active)s::timestamptz IS NULL
+           OR (active_at, conversation_id) < (%(after_active)s, %(after_id)s::text))
+    UNION ALL
+    SELECT conversation_id, active_at, arrived_at
+    FROM listed
+    WHERE arrived_at > %(since)s::timestamptz
+      AND CASE WHEN %(after_arrived)s::timestamptz IS NULL
+               THEN (active_at, conversation_id) >= (%(after_active)s, %(after_id)s::text)
+               ELSE (arrived_at, conversation_id) > (%(after_arrived)s, %(after_id)s::text) END
 ), placed AS (
-    SELECT conversation_id FROM listed
-    WHERE %(after_active)s::timestamptz IS NULL
-       OR (active_at, conversation_id) < (%(after_active)s, %(after_id)s::text)
-    ORDER BY active_at DESC, conversation_id DESC
+    SELECT conversation_id, arrived_at,
+           row_number() OVER (
+               ORDER BY arrived_at NULLS FIRST,
+                        CASE WHEN arrived_at IS NULL THEN active_at END DESC,
+                        CASE WHEN arrived_at IS NULL THEN conversation_id END DESC,
+                        conversation_id) AS place
+    FROM told
+    ORDER BY place
     LIMIT %(limit)s
 )
 SELECT (SELECT count(*) FROM listed),
-       c.active_at, c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count,
+       c.active_at::text, p.arrived_at::text, now()::text,
+       c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count,
        c.created_at, c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions,
        c.last_said_at, c.sealed_words AS sealed
 FROM (SELECT) AS always
 LEFT JOIN placed AS p ON true
 LEFT JOIN @short_conversations AS c ON c.conversation_id = p.conversation_id
-ORDER BY c.active_at DESC, c.conversation_id DESC
+ORDER BY p.place
 """
 
 
@@ -217,29 +236,32 @@ def page(
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     with_sealed: bool,
-    after: tuple[str, str] | None,
+    after: tuple[str, ...] | None,
     limit: int,
-) -> Statement[tuple[list[Summary], tuple[str, str] | None, int]]:
+) -> Statement[tuple[list[Summary], tuple[str, ...] | None, int]]:
     """A page of conversations, the start of the next one, and the total number.
 
     Without `outcomes`, those of all; without `with_sealed`, none with a sealed summary.
     """
+    active, last_id, since, arrived = (*(after or ()), *[""] * 4)[:4]
 
-    def read(rows: Rows) -> tuple[list[Summary], tuple[str, str] | None, int]:
-        found = [(row[1], Summary(*row[2:])) for row in rows if row[1] is not None]
+    def read(rows: Rows) -> tuple[list[Summary], tuple[str, ...] | None, int]:
+        found = [row for row in rows if row[1] is not None]
         following = None
         if len(found) > limit:
-            active_at, last = found[limit - 1]
-            following = active_at.isoformat(), last.conversation_id
-        return [summary for _, summary in found[:limit]], following, rows[0][0]
+            _, active_at, arrived_at, now, conversation_id = found[limit - 1][:5]
+            following = active_at, conversation_id, since or now, arrived_at or ""
+        return [Summary(*row[4:]) for row in found[:limit]], following, rows[0][0]
 
     values = scope.bind(
         outcomes=list(outcomes) or None,
         created_after=created_after,
         created_before=created_before,
         with_sealed=with_sealed,
-        after_active=after[0] if after else None,
-        after_id=after[1] if after else None,
+        after_active=active or None,
+        after_id=last_id or None,
+        after_arrived=arrived or None,
+        since=since or None,
         limit=limit + 1,
     )
     return Statement(_PAGE, values, read)

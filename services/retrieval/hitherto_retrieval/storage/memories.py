@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.filters import Filters
@@ -99,9 +100,8 @@ FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND may_replace <> '{}'
 """
 
-# A page of memories in one of four orders; `after` is the last row of the previous page. Importance
-# and use change while somebody reads page by page. What was changed since the first page (`since`)
-# and has its place on pages that were read comes at the end, in the order of its changes.
+# A page of memories in one of four orders. Importance and use change while somebody reads page by
+# page.
 _PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
@@ -117,27 +117,8 @@ WITH listed AS MATERIALIZED (
     WHERE %(doubtful)s OR m.memory_id NOT IN (
         SELECT memory_id FROM memories
         WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)
-), told AS (
-    SELECT memory_id, sort_key, NULL::timestamptz AS changed_at
-    FROM listed
-    WHERE %(after_change)s::timestamptz IS NULL
-      AND (%(after_key)s::text IS NULL
-           OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid))
-    UNION ALL
-    SELECT memory_id, sort_key, changed_at
-    FROM listed
-    WHERE changed_at > %(since)s::timestamptz
-      AND CASE WHEN %(after_change)s::timestamptz IS NULL
-               THEN (sort_key, memory_id) >= (%(after_key)s, %(after_id)s::uuid)
-               ELSE (changed_at, memory_id) > (%(after_change)s, %(after_id)s::uuid) END
 )
-SELECT memory_id, sort_key, (SELECT count(*) FROM listed), changed_at::text, now()::text
-FROM told
-ORDER BY changed_at NULLS FIRST,
-         CASE WHEN changed_at IS NULL THEN sort_key END DESC,
-         CASE WHEN changed_at IS NULL THEN memory_id END DESC,
-         memory_id
-LIMIT %(limit)s
+SELECT memory_id, sort_key, total, changed_at, read_at FROM @page_of_listed AS p ORDER BY place
 """
 
 
@@ -192,9 +173,8 @@ class MemoryPage:
         last = rows[limit - 1] if len(rows) > limit else None
         self.following: tuple[str, ...] | None = None
         if last is not None:
-            # The past does not change: its pages have no more columns.
-            changed, now = last[3:5] or ("", "")
-            self.following = (last[1], str(last[0]), since or now, changed or "")
+            memory_id, key, _, changed, now = last
+            self.following = (key, str(memory_id), since or now, changed or "")
         self.total = int(rows[0][2]) if rows else 0
 
 
@@ -210,19 +190,32 @@ def page(
 
     `after` is `MemoryPage.following` of the page before.
     """
+    return listed(_PAGE, scope.bind(**filters.parameters()), order_by, after, limit)
+
+
+def listed(
+    statement: str,
+    parameters: Mapping[str, Any],
+    order_by: str,
+    after: tuple[str, ...] | None,
+    limit: int,
+) -> Statement[MemoryPage]:
+    """The page after `after` of a list of memories, whose statement has these `parameters` too."""
     key, memory_id, since, change = (*(after or ()), *[""] * 4)[:4]
-    parameters = scope.bind(
-        **filters.parameters(),
-        order_by=order_by,
-        after_key=key if after else None,
-        after_id=memory_id or None,
-        after_change=change or None,
+    place = {
+        "order_by": order_by,
+        "after_key": key if after else None,
+        "after_id": memory_id or None,
+        "after_change": change or None,
         # When a memory was made does not change.
-        since=since if since and order_by != "created_at" else None,
-        limit=limit + 1,
-    )
+        "since": since if since and order_by != "created_at" else None,
+        "limit": limit + 1,
+    }
     return Statement(
-        _PAGE, parameters, lambda rows: MemoryPage(rows, limit, since), planned_anew=True
+        statement,
+        {**parameters, **place},
+        lambda rows: MemoryPage(rows, limit, since),
+        planned_anew=True,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memories import MemoryPage, whole_memories
+from hitherto_retrieval.storage.memories import MemoryPage, listed, whole_memories
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.arrays import Uuids
@@ -111,12 +111,14 @@ JOIN @whole_memories AS h ON h.memory_id = m.memory_id
 ORDER BY w.place
 """
 
-# The orders and their keys are those of present lists (`memories.page`).
+# The orders and their keys are those of present lists (`memories.page`); use is of the present.
 _PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
            sort_key_of_memory(
-               %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key
+               %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key,
+           CASE WHEN %(order_by)s = 'last_accessed_at' AND a.last_accessed_at <= now()
+                THEN a.last_accessed_at END AS changed_at
     FROM @filtered_memories_at AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
@@ -124,11 +126,7 @@ WITH listed AS MATERIALIZED (
         SELECT d.memory_id
         FROM @in_doubt_at AS d)
 )
-SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
-FROM listed
-WHERE %(after_key)s::text IS NULL OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid)
-ORDER BY sort_key DESC, memory_id DESC
-LIMIT %(limit)s
+SELECT memory_id, sort_key, total, changed_at, read_at FROM @page_of_listed AS p ORDER BY place
 """
 
 _PROFILE = """
@@ -178,22 +176,15 @@ def page(
     filters: Filters,
     *,
     order_by: str,
-    after: tuple[str, str] | None,
+    after: tuple[str, ...] | None,
     limit: int,
 ) -> Statement[MemoryPage]:
     """A page of the memories that passed `filters` at `moment`; `whole` reads them.
 
     `only_current` leaves out memories that had expired at the moment.
     """
-    parameters = scope.bind(
-        **filters.parameters(),
-        **moment.parameters(),
-        order_by=order_by,
-        after_key=after[0] if after else None,
-        after_id=after[1] if after else None,
-        limit=limit + 1,
-    )
-    return Statement(_PAGE, parameters, lambda rows: MemoryPage(rows, limit), planned_anew=True)
+    parameters = scope.bind(**filters.parameters(), **moment.parameters())
+    return listed(_PAGE, parameters, order_by, after, limit)
 
 
 def profile(scope: Scope, known_at: datetime) -> Statement[Profile | None]:

@@ -48,7 +48,7 @@ SELECT c.tenant_id, c.conversation_id, c.user_id,
           AND md5(t.conversation_id) = md5(c.conversation_id)
           AND t.conversation_id = c.conversation_id AND f.status = 'contradicted'
           AND f.valid_to > least(c.last_said_at, c.updated_at)) AS partly_until,
-       least(c.last_said_at, c.updated_at) AS active_at
+       least(c.last_said_at, c.updated_at) AS active_at, c.updated_at AS arrived_at
 FROM conversations AS c
 LEFT JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND s.conversation_id = c.conversation_id

@@ -223,3 +223,29 @@ FROM unnest(%(conversations)s::text[], %(message_ids)s::text[]) AS told (convers
 JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND md5(s.conversation_id) = md5(told.conversation_id)
      AND s.conversation_id = told.conversation_id AND s.message_id = told.message_id;
+
+-- @page_of_listed: a page of `listed`, a list of memories with `sort_key` and `changed_at`; `after` is
+-- the last row of the previous page. What was changed since the first page (`since`) and has its place
+-- on pages that were read comes at the end, in the order of its changes.
+SELECT memory_id, sort_key, (SELECT count(*) FROM listed) AS total, changed_at::text,
+       now()::text AS read_at,
+       row_number() OVER (ORDER BY t.changed_at NULLS FIRST,
+                                   CASE WHEN t.changed_at IS NULL THEN sort_key END DESC,
+                                   CASE WHEN t.changed_at IS NULL THEN memory_id END DESC,
+                                   memory_id) AS place
+FROM (
+    SELECT memory_id, sort_key, NULL::timestamptz AS changed_at
+    FROM listed
+    WHERE %(after_change)s::timestamptz IS NULL
+      AND (%(after_key)s::text IS NULL
+           OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid))
+    UNION ALL
+    SELECT memory_id, sort_key, changed_at
+    FROM listed
+    WHERE changed_at > %(since)s::timestamptz
+      AND CASE WHEN %(after_change)s::timestamptz IS NULL
+               THEN (sort_key, memory_id) >= (%(after_key)s, %(after_id)s::uuid)
+               ELSE (changed_at, memory_id) > (%(after_change)s, %(after_id)s::uuid) END
+) AS t
+ORDER BY place
+LIMIT %(limit)s;
