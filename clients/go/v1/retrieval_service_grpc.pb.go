@@ -98,7 +98,8 @@ type RetrievalServiceClient interface {
 	// GetDocument returns one document with its content. Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`).
 	GetDocument(ctx context.Context, in *GetDocumentRequest, opts ...grpc.CallOption) (*GetDocumentResponse, error)
 	// ListConversations returns the summaries of a user's conversations, most recently active first. A
-	// conversation is listed from its first message on, without a summary until a job has read it. Fails with
+	// conversation is listed from its first message on, without a summary until a job has read it. While
+	// messages arrive, none is missed: those that went on since the first page come again at the end. Fails with
 	// INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
 	ListConversations(ctx context.Context, in *ListConversationsRequest, opts ...grpc.CallOption) (*ListConversationsResponse, error)
 	// GetRecentConversations returns the last conversations, whether or not a job has read them, with their
@@ -374,7 +375,8 @@ type RetrievalServiceServer interface {
 	// GetDocument returns one document with its content. Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`).
 	GetDocument(context.Context, *GetDocumentRequest) (*GetDocumentResponse, error)
 	// ListConversations returns the summaries of a user's conversations, most recently active first. A
-	// conversation is listed from its first message on, without a summary until a job has read it. Fails with
+	// conversation is listed from its first message on, without a summary until a job has read it. While
+	// messages arrive, none is missed: those that went on since the first page come again at the end. Fails with
 	// INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
 	ListConversations(context.Context, *ListConversationsRequest) (*ListConversationsResponse, error)
 	// GetRecentConversations returns the last conversations, whether or not a job has read them, with their

@@ -245,7 +245,8 @@ class RetrievalServiceServicer(object):
 
     def ListConversations(self, request, context):
         """ListConversations returns the summaries of a user's conversations, most recently active first. A
-        conversation is listed from its first message on, without a summary until a job has read it. Fails with
+        conversation is listed from its first message on, without a summary until a job has read it. While
+        messages arrive, none is missed: those that went on since the first page come again at the end. Fails with
         INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

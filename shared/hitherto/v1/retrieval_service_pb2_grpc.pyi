@@ -96,7 +96,8 @@ class RetrievalServiceStub:
     """GetDocument returns one document with its content. Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`)."""
     ListConversations: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListConversationsRequest, _retrieval_service_pb2.ListConversationsResponse]
     """ListConversations returns the summaries of a user's conversations, most recently active first. A
-    conversation is listed from its first message on, without a summary until a job has read it. Fails with
+    conversation is listed from its first message on, without a summary until a job has read it. While
+    messages arrive, none is missed: those that went on since the first page come again at the end. Fails with
     INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
     """
     GetRecentConversations: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetRecentConversationsRequest, _retrieval_service_pb2.GetRecentConversationsResponse]
@@ -199,7 +200,8 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     """GetDocument returns one document with its content. Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`)."""
     ListConversations: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListConversationsRequest, _retrieval_service_pb2.ListConversationsResponse]  # type: ignore[assignment]
     """ListConversations returns the summaries of a user's conversations, most recently active first. A
-    conversation is listed from its first message on, without a summary until a job has read it. Fails with
+    conversation is listed from its first message on, without a summary until a job has read it. While
+    messages arrive, none is missed: those that went on since the first page come again at the end. Fails with
     INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
     """
     GetRecentConversations: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetRecentConversationsRequest, _retrieval_service_pb2.GetRecentConversationsResponse]  # type: ignore[assignment]
@@ -371,7 +373,8 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.ListConversationsResponse, _abc.Awaitable[_retrieval_service_pb2.ListConversationsResponse]]:
         """ListConversations returns the summaries of a user's conversations, most recently active first. A
-        conversation is listed from its first message on, without a summary until a job has read it. Fails with
+        conversation is listed from its first message on, without a summary until a job has read it. While
+        messages arrive, none is missed: those that went on since the first page come again at the end. Fails with
         INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
         """
 
