@@ -69,5 +69,5 @@ def _without_edges(name: str) -> str:
 
     An expression for the end would try again at each sign of a run inside the name.
     """
-    words = [at for at, sign in enumerate(name) if _WORD.match(sign)]
-    return name[words[0] : words[-1] + 1] if words else ""
+    first, last = _WORD.search(name), _WORD.search(name[::-1])
+    return name[first.start() : len(name) - last.start()] if first and last else ""
