@@ -24,6 +24,7 @@ from tests.unit.render_samples import (
     lines,
     memory,
     much,
+    of_message,
     rendered,
     summary,
     told,
@@ -98,6 +99,32 @@ def test_what_the_last_answer_rested_on_precedes_all_times() -> None:
     early = fact(2, "Liked tea.", 0.9, valid_from=SAID - timedelta(days=400))
     text = told(early, before, broad=True)
     assert text.index("coffee") < text.index("tea")
+
+
+CHANGED = fact(
+    *(3, "Pays 28 pesos, once 22 pesos, for suadero, pastor and gringa", 0.9),
+    sources=[of_message(1), of_message(2)],
+    worded_in=2,
+    evidence=[(of_message(2), "28 pesos")],
+)
+
+
+def test_what_the_last_answer_rested_on_precedes_what_is_better_or_newer() -> None:
+    before = replace(fact(1, "Likes coffee.", 0.2), first=True)
+    text = told(fact(2, "Likes tea.", 0.9), before)
+    assert text.index("coffee") < text.index("tea")
+    then, now = heard(1, "It costs 22 pesos.", 0.2), heard(2, "It costs 28 pesos.", 0.8)
+    text = told(CHANGED, replace(then, first=True), now)
+    assert text.index("costs 22") < text.index("costs 28")
+
+
+def test_of_the_messages_of_a_memory_the_newest_comes_first_beside_a_pair_too() -> None:
+    pair = fact(1, "A melonpan costs 4 dollars", 0.7), fact(2, "It is six", 0.6)
+    pair[1].memory = replace(pair[1].memory, may_replace=[UUID(int=1)])
+    then, now = heard(1, "It costs 22 pesos.", 0.8), heard(2, "It costs 28 pesos.", 0.5)
+    text = told(CHANGED, then, now, *pair)
+    assert text.index("is six") < text.index("4 dollars")
+    assert text.index("costs 28") < text.index("costs 22")
 
 
 @pytest.mark.parametrize(

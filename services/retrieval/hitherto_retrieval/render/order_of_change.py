@@ -67,13 +67,16 @@ def _asked(memory: Memory, terms: Mapping[str, float]) -> Set[str]:
 def _newest_message_first(
     found: list[tuple[float, RelevantItem]],
 ) -> Sequence[tuple[float, RelevantItem]]:
-    """The messages that a changed memory came from change places, so that the newest is first."""
+    """The messages that a changed memory came from change places, so that the newest is first.
+
+    What precedes everything keeps its place.
+    """
     if not any(item.memory is not None and changed_by(item.memory) for _, item in found):
         return found
     places = {
         source: place
         for place, (_, item) in enumerate(found)
-        if item.memory is None and item.at is not None
+        if item.memory is None and item.at is not None and not item.first
         for source in item.sources
     }
     for _, item in found:
