@@ -251,6 +251,13 @@ CHANGED: dict[str, Any] = {
 """The memory of both messages, of which the second gave it its words."""
 DOUBT = {"because": None, "reason": "moved", "since": SAID.isoformat()}
 MORE = {"sources": [OLD, NEW, LAST]}
+TOO = heard(2, "Yes, 81 532 44 10 is what the pharmacy has", 0.7)
+THERE = heard(6, "Yes, the pharmacy has that number, Bao", 0.8)
+"""Of the conversation of `NOW`."""
+BY_TWO = {
+    "sources": [OLD, NEW, of_message(6)],
+    "evidence": [(of_message(6), "has that number")],
+}
 
 
 UPDATED: dict[str, tuple[dict[str, Any], list[RelevantItem], list[RelevantItem]]] = {
@@ -259,7 +266,8 @@ UPDATED: dict[str, tuple[dict[str, Any], list[RelevantItem], list[RelevantItem]]
     "younger than the memory": ({"valid_from": SAID - timedelta(days=99)}, [THEN], []),
     "later, and repeats the words": (MORE, [AGAIN], []),
     "beside later ones": (MORE, [THEN, NOW, AGAIN], [THEN]),
-    "two brought the words": (MORE | {"evidence": [BY_LAST]}, [THEN, NOW, AGAIN], [THEN]),
+    "confirmed before": (MORE | {"evidence": [BY_LAST]}, [THEN, TOO, AGAIN], [THEN, TOO]),
+    "two of a talk brought the words": (BY_TWO, [THEN, NOW, THERE], [THEN]),
     "two changes": (MORE | {"evidence": [BY_NEW, BY_LAST]}, [THEN, NOW, AGAIN], [THEN, NOW]),
     "memory unchanged": ({"version": 3, "worded_in": 1}, [THEN], []),
     # The line of the memory says more than its words.
@@ -285,6 +293,25 @@ def test_a_message_whose_memory_has_other_words_by_now_says_so(
 def test_without_days_or_for_the_past_no_message_is_called_updated(asked: dict[str, Any]) -> None:
     changed = fact(1, WORDS, 0.9, **CHANGED)
     assert "(updated" not in told(changed, THEN, NOW, **asked)
+
+
+@pytest.mark.parametrize(
+    ("of_memory", "messages", "updated"),
+    [
+        ({}, [1, 5], True),
+        ({"sources": [OLD, of_message(5), of_message(7)]}, [1, 5, 7], True),
+        ({"worded_in": 3, "sources": [OLD, of_message(5)]}, [1, 5], False),
+    ],
+    ids=["without the words that changed it", "beside them", "changed back"],
+)
+def test_what_was_said_again_before_its_memory_changed_says_so(
+    of_memory: dict[str, Any], messages: list[int], updated: bool
+) -> None:
+    last = (of_memory.get("sources") or [NEW])[-1]
+    changed = fact(1, WORDS, 0.9, **CHANGED | of_memory | {"evidence": [(last, "number")]})
+    said = [heard(n, THEN.text if n != 7 else NOW.text, 0.8) for n in messages]
+    mark = "(updated) " if updated else ""
+    assert f"- (also on 2026-01-02) {mark}Bao: {THEN.text}" in lines(found(changed, *said))
 
 
 def test_an_updated_message_tells_the_new_words_where_no_line_does() -> None:

@@ -34,7 +34,7 @@ class RelevantItem:
         sources: The messages that it is, or was learnt from.
         instead: What holds in place of what has ended, if that is known.
         first: Whether it precedes all candidates, as one that the last answer was based on.
-        again: When else the same was said in the same words, the newest first.
+        again: When else the same was said in the same words, by message, the newest first.
     """
 
     source: str
@@ -52,7 +52,7 @@ class RelevantItem:
     instead: str = ""
     first: bool = False
     message: Message | None = None
-    again: Sequence[datetime] = ()
+    again: Sequence[tuple[Source, datetime]] = ()
 
     @classmethod
     def of_memory(cls, memory: Memory, score: float = 0.0, instead: str = "") -> RelevantItem:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_retrieval.render.order_of_change import changed_by, told_anew
+from hitherto_retrieval.render.order_of_change import changed_by, said_at, told_anew
 from hitherto_retrieval.render.passage import passage
 from hitherto_retrieval.render.profile_lines import ProfileLine
 from hitherto_retrieval.render.said_again import also_on
@@ -124,12 +124,7 @@ class Lines:
     @cached_property
     def _said(self) -> Mapping[Source, datetime]:
         """When the relevant messages were said."""
-        return {
-            source: item.at
-            for item in self.context.relevant
-            if item.memory is None and item.at is not None
-            for source in item.sources
-        }
+        return said_at(self.context.relevant)
 
     @cached_property
     def _anew(self) -> Mapping[Source, str]:
@@ -293,7 +288,8 @@ class Lines:
         Before it, on which other days the same was said.
         """
         dated = self.context.dated and item.at is not None
-        days = [self._iso(at) for at in (item.at, *item.again) if dated and at is not None]
+        said = [item.at, *(at for _, at in item.again)]
+        days = [self._iso(at) for at in said if dated and at is not None]
         return f"{also_on(days)}{self._outdated(item)}"
 
     def _outdated(self, item: RelevantItem) -> str:

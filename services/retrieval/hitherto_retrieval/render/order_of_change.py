@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_retrieval.pairs import newer_first, newer_of
@@ -83,7 +84,7 @@ def _newest_message_first(
         if item.memory is None or not changed_by(item.memory):
             continue
         taken = sorted({places[source] for source in item.sources if source in places})
-        said = sorted((found[place] for place in taken), key=_said_at, reverse=True)
+        said = sorted((found[place] for place in taken), key=_time, reverse=True)
         for place, each in zip(taken, said, strict=True):
             found[place] = each
             places |= dict.fromkeys(each[1].sources, place)
@@ -110,36 +111,46 @@ def is_plain(memory: Memory) -> bool:
 def told_anew(items: Sequence[RelevantItem]) -> Mapping[Source, str]:
     """By message what its memory says now, if a later message gave that other words.
 
-    A message precedes the change if it is as old as the memory, or changed it before another one
-    did. What a memory says in a note of its own is no note of its messages.
+    A message precedes the change if it is as old as the memory, or older than the message that last
+    changed it and of another conversation: one of the same may have changed it too without being
+    quoted. Words that were said again since the change are as new as that. What a memory says in a
+    note of its own is no note of its messages.
     """
     memories = [item for item in items if item.memory is not None and changed_by(item.memory)]
     if not memories:
         return {}
-    said = {
-        source: item.at
-        for item in items
-        if item.memory is None and item.at is not None
-        for source in item.sources
-    }
+    said = said_at(items)
+    newest = {s: item.at for item in items if item.memory is None and item.at for s in item.sources}
     found: dict[Source, str] = {}
     for item in memories:
         memory = item.memory
         if memory is None or not is_plain(memory) or memory.doubt or memory.status != "active":
             continue
-        changed = {*changed_by(memory)}
-        last = max((said[each] for each in changed & said.keys()), default=None)
+        changed = [source for source in changed_by(memory) if source in said]
+        last = max(changed, key=said.__getitem__, default=None)
         for source in said.keys() & item.sources:
-            if source in changed:
-                precedes = last is not None and said[source] < last
-            else:
-                precedes = said[source] <= memory.valid_from
+            precedes = said[source] <= memory.valid_from
+            if last is not None and source in changed:
+                precedes = newest[source] < said[last]
+            elif last is not None:
+                precedes |= source[0] != last[0]
+                precedes &= newest[source] < said[last] or said[source] == said[last]
             if precedes:
                 found.setdefault(source, memory.content)
     return found
 
 
-def _said_at(each: tuple[float, RelevantItem]) -> float:
+def said_at(items: Iterable[RelevantItem]) -> Mapping[Source, datetime]:
+    """When the messages among items were said."""
+    return {
+        source: at
+        for item in items
+        if item.memory is None and item.at is not None
+        for source, at in (*((source, item.at) for source in item.sources), *item.again)
+    }
+
+
+def _time(each: tuple[float, RelevantItem]) -> float:
     return time_of(each[1])
 
 

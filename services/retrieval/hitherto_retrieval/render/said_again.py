@@ -57,5 +57,5 @@ def _one_of(group: Sequence[RelevantItem]) -> RelevantItem:
         newest,
         score=max(item.score for item in group),
         sources=list(dict.fromkeys(source for item in group for source in item.sources)),
-        again=[item.at for item in others if item.at is not None],
+        again=[(source, item.at) for item in others if item.at for source in item.sources],
     )
