@@ -89,6 +89,12 @@ def test_the_nearest_stand_in_a_small_block_without_an_answer(template: str) -> 
     assert text.count("house number") >= 3
     assert NOTHING in text
     assert rendered(found(memories=nearest), template, 300).text.count("house number") <= 1
+    # In their order, whoever stated them: the lines say so.
+    tool = memory(9, "fact", "Lives in house number 9 on Clyde Street.", origin="tool")
+    wish = memory(10, "preference", "Wants a house number 10 of brass.")
+    text = rendered(found(memories=[tool, *nearest[:3], wish], nothing=True), template, 500).text
+    assert re.findall("house number ([0-9]+)", text) == ["9", "0", "1", "2", "10"]
+    assert "(from a tool, " in text
     # That nothing answers is said above all.
     tight = rendered(unanswered, template, 90).text
     assert not tight or NOTHING in tight

@@ -76,7 +76,7 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
 
     That is who the user is, standing wishes and what is most important, the conversation that a
     follow-up question continues, and the entities that the question names. Of the memories, some
-    may say hardly more than the profile.
+    may say hardly more than the profile. If nothing answers, they are the nearest, in their order.
     """
     ongoing = [one for one in context.conversations[:1] if context.ongoing is not None]
     told = {one.conversation_id for one in ongoing}
@@ -104,14 +104,12 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
             others.append(replace(line, rank=ESSENTIAL_RANK if line.label in ESSENTIAL else 2))
     inferred = [line for line in others if line.inferred]
     profile = [*named, *(line for line in others if not line.inferred)]
-    standing = {
-        one.memory_id: one
-        for one in sorted(context.memories, key=lambda each: each.type != "preference")
-        if one.origin in _TRUSTED
-        and one.status not in HIDDEN_STATUSES
+    shown = [one for one in context.memories if one.status not in HIDDEN_STATUSES]
+    if not context.nothing:
         # What was reached is no longer pursued.
-        and (one.status != "achieved" or context.nothing)
-    }
+        shown = [one for one in shown if one.origin in _TRUSTED and one.status != "achieved"]
+        shown.sort(key=lambda one: one.type != "preference")
+    standing = {one.memory_id: one for one in shown}
     return Material(
         lines=profile,
         inferred=inferred,
