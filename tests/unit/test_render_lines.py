@@ -325,6 +325,27 @@ def test_an_updated_message_tells_the_new_words_where_no_line_does() -> None:
     assert "- Bao told me (2026-03-14)" in lines(found(fact(1, WORDS, 0.9, **CHANGED), THEN, other))
 
 
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_holds_instead_stands_in_the_line_or_in_one_of_its_own(template: str) -> None:
+    """However little room there is: once where there is some, and never not at all."""
+    now = "Maren works at the harbour, mends nets in winter and sells ice cream in the summer " * 2
+    taught = replace(heard(1, "I teach sailing.", 0.9), partly_until=SAID, instead=now)
+    changed = fact(1, WORDS, 0.4, **CHANGED)
+    context = found(taught, THEN, fact(2, now, 0.6), changed, terms={"sail": 1.0})
+    counts: dict[str, set[int]] = {"I teach sailing": set(), "44 10": set()}
+    for budget in range(60, 400, 3):
+        text = rendered(context, template, budget).text
+        for old, new in (("I teach sailing", "works at the harbour"), ("44 10", "44 19")):
+            if old in text:
+                counts[old].add(text.count(new))
+                assert new in text, (budget, text)
+    whole = rendered(context, template).text
+    assert (whole.count("works at the harbour"), whole.count("44 19")) == (2, 1)
+    assert "(partly true until 2026-03-14) " in whole
+    assert "(updated) " in whole
+    assert all(counts.values())
+
+
 FILLING = "This sentence is about something else entirely. " * 30
 
 

@@ -14,6 +14,7 @@ goes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
@@ -80,6 +81,7 @@ class AnsweringLines(Section):
         "_lines",
         "_memories",
         "_messages",
+        "_noted",
         "_outlined",
         "_outlines",
         "_partly_old",
@@ -129,7 +131,6 @@ class AnsweringLines(Section):
                 text = ComparedText(item.text) if item.message is None else text_of(item.message)
                 for source in item.sources:
                     self._messages.setdefault(source, []).append(text)
-        lines.expect(memories)
         self.clear()
 
     def clear(self) -> None:
@@ -147,6 +148,9 @@ class AnsweringLines(Section):
         # The lines of messages that hold no longer, or in other words.
         self._partly_old: set[int] = set()
         self._learnt: dict[Source, list[tuple[int, Memory, ComparedText]]] = {}
+        # The lines that may say what holds now, until another one does.
+        self._noted: dict[int, RelevantItem] = {}
+        self._lines.told.clear()
         # By conversation, the same of its messages, and of its summary.
         self._spoken: dict[str | None, list[tuple[int, ComparedText]]] = {}
         self._outlines: dict[str | None, tuple[int, ComparedText]] = {}
@@ -175,8 +179,14 @@ class AnsweringLines(Section):
                 break
             entry = self._lines.found(item, self._tag, grouped=self._grouped)
             text = self._compared(item, entry)
-            if entry.value and not self._stands(item, text):
-                missed += not self._offer(item, entry, text, budget, cut=number == 0)
+            if not entry.value:
+                continue
+            if not self._stands(item, text) and not self._offer(
+                item, entry, text, budget, cut=number == 0
+            ):
+                missed += 1
+            elif item.memory is not None:
+                self._tell(item.memory, budget)
 
     def _offer(
         self,
@@ -221,8 +231,26 @@ class AnsweringLines(Section):
         self._note(place, item, text)
         return True
 
+    def _tell(self, memory: Memory, budget: RemainingBudget) -> None:
+        """Take what a memory says out of the notes of lines that came before it."""
+        words = self._lines.tell(memory)
+        for place, item in self._noted.items():
+            line = self.kept.get(place)
+            if line is None or not words or words not in f"{line.prefix}{line.suffix}":
+                continue
+            entry = self._lines.found(item, self._tag, grouped=self._grouped)
+            self.kept[place] = replace(line, prefix=entry.prefix, suffix=entry.suffix)
+            spared = budget.tokens_of(line.text) - budget.tokens_of(self.kept[place].text)
+            spared *= self.copies
+            budget.give_back(spared)
+            self._size -= spared
+            printed = self._printed[place]
+            self._printed[place] = printed._replace(size=printed.size - spared)
+
     def _note(self, place: int, item: RelevantItem, text: ComparedText) -> None:
         """Note of a printed line what later ones are compared with."""
+        if item.instead or self._lines.is_partly_old(item):
+            self._noted[place] = item
         for source in item.sources:
             if item.memory is not None:
                 self._learnt.setdefault(source, []).append((place, item.memory, text))

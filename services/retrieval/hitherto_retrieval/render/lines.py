@@ -74,7 +74,7 @@ class Lines:
         annotate: Whether memories come with origin, date and id.
         summaries: Known summaries of conversations, for their titles.
         opened: Conversations of whose first words, their only title, a message is printed.
-        told: The beginnings of memories that are expected to be printed.
+        told: The beginnings of memories that lines say.
     """
 
     context: PromptContext
@@ -95,10 +95,11 @@ class Lines:
         lines.opened.update(item.said_in for item in context.relevant if lines._opens(item))
         return lines
 
-    def expect(self, memories: Sequence[Memory]) -> None:
-        """Note that memories will be printed, so that no other line needs to say them."""
-        if self._anew or any(item.instead for item in self.context.relevant):
-            self.told.update(_beginning_of(memory.content) for memory in memories)
+    def tell(self, memory: Memory) -> str:
+        """Note that a line says a memory; returns what others need not say any more."""
+        words = self._untold(memory.content)
+        self.told.add(_beginning_of(memory.content))
+        return words
 
     def about_user(self, line: ProfileLine, label: str) -> Entry:
         """`label value`, and the day on which the value was said."""
