@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from hitherto_retrieval.render.block import TEMPLATES
+from hitherto_retrieval.render.context import RelevantItem
 from hitherto_retrieval.render.layouts import NOTHING
 from hitherto_shared.models import Preference, Profile
 from tests.unit.render_samples import (
@@ -72,6 +73,26 @@ def test_standing_wishes_are_pinned_and_stand_after_the_answers(template: str) -
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
+def test_what_is_most_important_is_left_to_the_answers_only_where_they_say_it(
+    template: str,
+) -> None:
+    """Whether it is a weak answer itself, or learnt from one: it stands once, and never not."""
+    allergy = memory(900, "fact", "Is allergic to peanuts.")
+    nurse = memory(901, "fact", "Ana is a nurse in Porto.", sources=[of_message(70)])
+    weak = [RelevantItem.of_memory(allergy, 0.2), heard(70, "I am a nurse in Porto, you know", 0.2)]
+    context = found(*much().relevant, *weak, memories=[allergy, nurse])
+    for budget in (1_000, 1_200, 1_600, 20_000):
+        text = rendered(context, template, budget).text
+        assert (text.count("allergic"), text.count("nurse")) == (1, 1), budget
+    assert "Ana is" not in text
+    assert "allergic" in rendered(replace(context, memories=[allergy]), template, 500).text
+    # It takes no line of those that nothing else says.
+    others = [memory(910 + n, "fact", f"Has {n} cats.") for n in range(5)]
+    text = rendered(replace(context, memories=[*others, allergy]), template, 1_600).text
+    assert text.count("cats") == 5
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
 def test_a_block_without_an_answer_says_so(template: str) -> None:
     context = found(profile=Profile("u1", summary="Thanh is a nurse."), nothing=True)
     text = rendered(context, template).text
@@ -125,8 +146,10 @@ def test_what_the_last_answer_rested_on_precedes_what_is_better_or_newer() -> No
 
 
 def test_of_the_messages_of_a_memory_the_newest_comes_first_beside_a_pair_too() -> None:
-    pair = fact(1, "A melonpan costs 4 dollars", 0.7), fact(2, "It is six", 0.6)
-    pair[1].memory = replace(pair[1].memory, may_replace=[UUID(int=1)])
+    pair = (
+        fact(1, "A melonpan costs 4 dollars", 0.7),
+        fact(2, "It is six", 0.6, may_replace=[UUID(int=1)]),
+    )
     then, now = heard(1, "It costs 22 pesos.", 0.8), heard(2, "It costs 28 pesos.", 0.5)
     text = told(CHANGED, then, now, *pair)
     assert text.index("is six") < text.index("4 dollars")

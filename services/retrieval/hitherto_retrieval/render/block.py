@@ -97,7 +97,11 @@ def render(
     around = count(_fenced(frame, fence_id, f"{longest_note}{today}"))
     allowed = max_tokens
     while True:
+        for section in layout.sections:
+            section.clear()
         size = fill(layout.plan, allowed, count, frame=around, gap=1 if layout.gap else 0)
+        if any(section.amend() for section in layout.sections):
+            continue
         kept = [
             section.kept[place]
             for section in layout.sections
@@ -123,8 +127,6 @@ def render(
             return _counted(text, tokens, kept, body_of)
         # Parts of a line can have more tokens together than separately.
         allowed -= tokens - max_tokens
-        for section in layout.sections:
-            section.clear()
 
 
 def fenced_again(

@@ -93,6 +93,10 @@ class Section:
         """Keep nothing."""
         self.kept.clear()
 
+    def amend(self) -> bool:
+        """Whether it has other entries after what the others kept: all must be filled again."""
+        return False
+
     @property
     def lines(self) -> list[str]:
         """What is printed of it."""

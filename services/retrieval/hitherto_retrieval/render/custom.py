@@ -16,11 +16,11 @@ from hitherto_retrieval.render.layouts import (
     conversation_entries,
     item_entries,
     memory_entries,
-    pinned,
     usefulness,
 )
 from hitherto_retrieval.render.lines import Lines, entity_entries, profile_entries, type_tag
 from hitherto_retrieval.render.material import asked_material, material
+from hitherto_retrieval.render.pinned import PinnedMemories
 
 PLACEHOLDERS = ("profile", "memories", "relevant", "conversations", "entities")
 MAX_TEMPLATE_CHARACTERS = 16_384
@@ -86,7 +86,7 @@ def _asked(context: PromptContext, lines: Lines, copies: Counter[str]) -> dict[s
     """The sections for a question; its answers are in that of memories without one for them."""
     known = asked_material(context, lines)
     answer = answers(context, known.items, lines, "", "", lambda memory: f"- {type_tag(memory)}")
-    first = pinned(known, answer, lines)
+    first = PinnedMemories(known, answer, lambda one: lines.memory(one, f"- {type_tag(one)}"))
     return {
         "profile": Section(profile_entries([*known.lines, *known.inferred], lines)),
         "memories": first if copies["relevant"] else answer,

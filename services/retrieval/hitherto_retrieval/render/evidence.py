@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
+from uuid import UUID
 
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
@@ -28,6 +29,7 @@ from hitherto_retrieval.repetition import (
     is_kept,
     is_outlined,
     is_said,
+    sources_of,
     text_of,
 )
 from hitherto_shared.models import Memory
@@ -122,8 +124,8 @@ class AnsweringLines(Section):
             for _, item in self._found
             if item.summary_of is not None
         }
-        memories = [item.memory for _, item in self._found if item.memory is not None]
-        self._memories = frozenset([memory.memory_id for memory in memories])
+        memories = (item.memory for _, item in self._found)
+        self._memories = frozenset([memory.memory_id for memory in memories if memory is not None])
         # Those that hold no longer, or in other words, tell no memory.
         self._messages: dict[Source, list[ComparedText]] = {}
         for _, item in self._found:
@@ -157,15 +159,31 @@ class AnsweringLines(Section):
 
     def says(self, memory: Memory) -> bool:
         """Whether a memory is among the lines that are printed if there is room, or told by one."""
-        if memory.memory_id in self._memories:
+        return memory.memory_id in self._memories or self._hold(memory, self._messages.keys())
+
+    def prints(self, memory: Memory) -> bool:
+        """Whether a printed line is a memory, or tells it."""
+        if any(line.memory_id == memory.memory_id for line in self.kept.values()):
             return True
+        return self._hold(memory, {s for s, (at, _) in self._said.items() if at in self.kept})
+
+    def leave_out(self, memory_ids: Set[UUID]) -> None:
+        """Have no line for memories that stand elsewhere."""
+        self._found = [
+            (worth, item)
+            for worth, item in self._found
+            if item.memory is None or item.memory.memory_id not in memory_ids
+        ]
+
+    def _hold(self, memory: Memory, sources: Set[Source]) -> bool:
+        """Whether one of these messages tells a memory."""
         if not is_plain(memory):
             return False
-        sources = [(each.conversation_id, each.message_id) for each in memory.sources]
         said = text_of(memory)
         return any(
             is_said(said.words, message.words)
-            for source in telling(memory, sources)
+            for source in telling(memory, sources_of(memory))
+            if source in sources
             for message in self._messages.get(source, ())
         )
 

@@ -21,7 +21,8 @@ from hitherto_retrieval.render.lines import (
     profile_entries,
     type_tag,
 )
-from hitherto_retrieval.render.material import Material, asked_material, is_in, material
+from hitherto_retrieval.render.material import Material, asked_material, material
+from hitherto_retrieval.render.pinned import FIRST_MEMORIES, PinnedMemories
 from hitherto_retrieval.render.profile_lines import LEARNT, PREFERENCE, ProfileLine
 from hitherto_shared.models import Memory
 
@@ -37,7 +38,6 @@ _INSTRUCTIONS = (
 )
 
 _PROFILE_SHARE = 0.5
-_FIRST_MEMORIES = 5
 _FIRST_ITEMS = 3
 
 _PROFILE_FLOOR = 0.12
@@ -109,9 +109,8 @@ class Shape:
         """The sections of a context."""
         about, remembered, related, further, recent, entities = self.headings
         known = asked_material(context, lines) if context.asked else material(context, lines)
-        memories: Iterable[Memory] = known.memories
         if context.asked:
-            items = answers(
+            items: Section = answers(
                 context,
                 known.items,
                 lines,
@@ -121,18 +120,19 @@ class Shape:
                 grouped=self.grouped,
                 numbered=self.numbered,
             )
-            memories = unsaid(known, items)
+            # After the answers, they do not continue the profile.
+            after = _APART if remembered == about else remembered
+            memories: Section = PinnedMemories(
+                known, items, lambda one: lines.memory(one, self.answer(one)), after
+            )
         else:
+            after = remembered
             items = Section.of(item_entries(known.items, lines), related)
-        tag, numbered, most = self.memory, self.numbered, None
-        if context.asked:
-            tag, numbered, most = self.answer, False, _FIRST_MEMORIES
-        entries = (lines.memory(one, tag(one)) for one in memories)
-        # After the answers, they do not continue the profile.
-        after = _APART if context.asked and remembered == about else remembered
+            entries = (lines.memory(one, self.memory(one)) for one in known.memories)
+            memories = Section.of(entries, after, numbered=self.numbered)
         return SectionsOfBlock(
             Section(self.profile(known.lines, lines), about),
-            Section.of(entries, after, numbered=numbered, most=most),
+            memories,
             items,
             Section.of(conversation_entries(known, lines), recent),
             Section(entity_entries(known.entities), entities),
@@ -164,17 +164,6 @@ def answers(
         numbered=numbered,
         context=context,
     )
-
-
-def unsaid(known: Material, answers: Section) -> Iterator[Memory]:
-    """The general memories that neither the profile nor the answers say.
-
-    They are compared one by one, because a block has few of them.
-    """
-    said = answers.says if isinstance(answers, AnsweringLines) else None
-    for one in known.memories:
-        if not is_in(known.lines, one) and not (said is not None and said(one)):
-            yield one
 
 
 def _tag_of_goals(memory: Memory) -> str:
@@ -301,7 +290,7 @@ def relevant_context(context: PromptContext, lines: Lines) -> PromptLayout:
     plan: Plan = (
         Step(profile, share=_PROFILE_SHARE),
         Step(relevant, _FIRST_ITEMS),
-        Step(memories, _FIRST_MEMORIES),
+        Step(memories, FIRST_MEMORIES),
         Step(conversations, 1),
         Step(relevant),
         Step(memories),
@@ -320,7 +309,7 @@ def usefulness(of: SectionsOfBlock) -> Plan:
     """
     return (
         Step(of.profile, share=_PROFILE_SHARE),
-        Step(of.memories, _FIRST_MEMORIES),
+        Step(of.memories, FIRST_MEMORIES),
         Step(of.items, _FIRST_ITEMS),
         Step(of.conversations, 1),
         Step(of.memories),
@@ -335,7 +324,7 @@ def answering(of: SectionsOfBlock, *, nothing: bool) -> Plan:
     """The order with a question: what affects any answer has its part, then relevance decides."""
     share, most = (_NEAREST, _NEAREST_TOKENS) if nothing else (_PINNED, _PINNED_TOKENS)
     evidence = of.items if isinstance(of.items, AnsweringLines) else Step(of.items)
-    memories = Step(of.memories, _FIRST_MEMORIES, share, most, skips=True)
+    memories = Step(of.memories, FIRST_MEMORIES, share, most, skips=True)
     return (
         Step(of.profile, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True, shortens=True),
         Step(of.conversations, 1, share=_ONGOING_FLOOR),
@@ -349,11 +338,6 @@ def answering(of: SectionsOfBlock, *, nothing: bool) -> Plan:
 def memory_entries(memories: Iterable[Memory], lines: Lines) -> Iterator[Entry]:
     """`- [TYPE] content` lines."""
     return (lines.memory(one, _tag_of_all(one)) for one in memories)
-
-
-def pinned(known: Material, answers: Section, lines: Lines) -> Section:
-    """The first general memories that nothing else says, as `- [TYPE] content` lines."""
-    return Section.of(memory_entries(unsaid(known, answers), lines), most=_FIRST_MEMORIES)
 
 
 def item_entries(items: Sequence[RelevantItem], lines: Lines) -> list[Entry]:
