@@ -78,6 +78,7 @@ class AnsweringLines(Section):
         "_further",
         "_grouped",
         "_groups",
+        "_has_notes",
         "_in_time",
         "_learnt",
         "_lines",
@@ -133,6 +134,8 @@ class AnsweringLines(Section):
                 text = ComparedText(item.text) if item.message is None else text_of(item.message)
                 for source in item.sources:
                     self._messages.setdefault(source, []).append(text)
+        # Whether lines say what holds now where no other does.
+        self._has_notes = any(each.instead or lines.is_partly_old(each) for each in found)
         self.clear()
 
     def clear(self) -> None:
@@ -199,11 +202,9 @@ class AnsweringLines(Section):
             text = self._compared(item, entry)
             if not entry.value:
                 continue
-            if not self._stands(item, text) and not self._offer(
-                item, entry, text, budget, cut=number == 0
-            ):
-                missed += 1
-            elif item.memory is not None:
+            told = self._stands(item, text) or self._offer(item, entry, text, budget, not number)
+            missed += not told
+            if told and self._has_notes and item.memory is not None:
                 self._tell(item.memory, budget)
 
     def _offer(
@@ -212,7 +213,6 @@ class AnsweringLines(Section):
         entry: Entry,
         text: ComparedText,
         budget: RemainingBudget,
-        *,
         cut: bool,
     ) -> bool:
         """Print a line if it fits; returns whether it did."""
@@ -257,9 +257,8 @@ class AnsweringLines(Section):
             if line is None or not words or words not in f"{line.prefix}{line.suffix}":
                 continue
             entry = self._lines.found(item, self._tag, grouped=self._grouped)
-            self.kept[place] = replace(line, prefix=entry.prefix, suffix=entry.suffix)
-            spared = budget.tokens_of(line.text) - budget.tokens_of(self.kept[place].text)
-            spared *= self.copies
+            kept = self.kept[place] = replace(line, prefix=entry.prefix, suffix=entry.suffix)
+            spared = (budget.tokens_of(line.text) - budget.tokens_of(kept.text)) * self.copies
             budget.give_back(spared)
             self._size -= spared
             printed = self._printed[place]
