@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
-from tests.e2e.curating import found, restore
+from tests.e2e.curating import change, found, restore, update
 from tests.e2e.learning import learn, memories, replies, talk
 from tests.e2e.masks import masked
 from tests.e2e.methods import ask
+from tests.e2e.privacy import choose
+from tests.e2e.sealed_memories import contents
+from tests.e2e.sealed_memories import held as sealed_memories
+from tests.e2e.sealing import ENCRYPTING, PERSONAL
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory, value
 
+SERVICE_SETTINGS = ENCRYPTING
+
 HOME = "Ana lives in Lisbon"
+PORTO = "Ana lives in Porto"
 SAME = "Lives in Lisbon."
 DOG = "Ana has a dog called Milo"
 LOCATION = "facts.personal.location"
@@ -48,10 +57,14 @@ async def forget(
 
 
 async def correct(
-    services: Services, memory_id: str, content: str, *, carry_along: bool = False
+    services: Services, memory_id: str, content: str, *, carry_along: bool = False, **fields: Any
 ) -> pb.UpdateMemoryResponse:
-    request = pb.UpdateMemoryRequest(user_id="ana", memory_id=memory_id, carry_along=carry_along)
-    request.memory.content = content
+    request = pb.UpdateMemoryRequest(
+        user_id="ana",
+        memory_id=memory_id,
+        memory=memory_pb2.Memory(content=content, **fields),
+        carry_along=carry_along,
+    )
     return await services.memory.UpdateMemory(masked(request))
 
 
@@ -98,13 +111,12 @@ async def test_the_assistant_is_no_longer_told_what_is_forgotten(modelled: Servi
 
 async def test_the_assistant_is_no_longer_told_what_was_corrected(modelled: Services) -> None:
     home = await said(modelled, modelled.model)
-    porto = "Ana lives in Porto"
-    first = await correct(modelled, home.id, porto)
+    first = await correct(modelled, home.id, PORTO)
     kinds = {kind for kind, _ in places(first.also_states)}
     assert kinds == {"memory_id", "profile_path", "conversation_id"}
     assert "Lisbon" in await told(modelled)
 
-    second = await correct(modelled, home.id, porto, carry_along=True)
+    second = await correct(modelled, home.id, PORTO, carry_along=True)
     assert second.memory.version == first.memory.version
     assert places(second.carried_along) == {("memory_id", SAME), ("profile_path", "Lisbon")}
     assert not second.also_states
@@ -114,7 +126,7 @@ async def test_the_assistant_is_no_longer_told_what_was_corrected(modelled: Serv
     # The words before the correction stay, as something forgotten.
     held = await memories(modelled, statuses=[FORGOTTEN])
     assert {each.content for each in held} == {HOME, SAME}
-    again = await correct(modelled, home.id, porto, carry_along=True)
+    again = await correct(modelled, home.id, PORTO, carry_along=True)
     assert not again.carried_along
     assert len(await memories(modelled, statuses=[FORGOTTEN])) == 2
 
@@ -129,3 +141,25 @@ async def test_a_value_that_another_memory_holds_stays(modelled: Services) -> No
     reply = await forget(modelled, home.id, carry_along=True)
     assert places(reply.carried_along) == {("memory_id", SAME), ("profile_path", "Lisbon")}
     assert await facts(modelled) == {"pet": "Milo", "name": "Ana"}
+
+
+@pytest.mark.parametrize("marked", [{"sensitive": True}, {"type": PERSONAL}])
+async def test_h3_the_words_before_a_correction_are_sealed_with_the_memory(
+    modelled: Services, marked: dict[str, Any]
+) -> None:
+    home = await said(modelled, modelled.model)
+    await choose(modelled, encrypt_sensitive=True)
+    await correct(modelled, home.id, PORTO, carry_along=True, **marked)
+    assert set(contents(await sealed_memories(modelled))) == {HOME, PORTO}
+    assert [words for words in await found(modelled, "Lisbon") if HOME in words] == []
+
+
+async def test_h3_a_memory_that_has_yet_to_be_sealed_is_corrected(modelled: Services) -> None:
+    for encrypt in (True, False):
+        await choose(modelled, encrypt_sensitive=encrypt)
+    home = await said(modelled, modelled.model)
+    await update(modelled, home.id, sensitive=True)
+    # Encryption is on again, and no sweep has run since.
+    change(modelled.conninfo, "UPDATE users SET encrypt_sensitive = true WHERE user_id = 'ana'")
+    await correct(modelled, home.id, PORTO, carry_along=True)
+    assert set(contents(await sealed_memories(modelled))) == {HOME, PORTO}

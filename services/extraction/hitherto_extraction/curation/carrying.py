@@ -24,6 +24,7 @@ from hitherto_extraction.curation.correcting import Correction, NewVector, corre
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.profile_changes import ProfileState
 from hitherto_extraction.pipeline.resting_values import write_state
+from hitherto_extraction.pipeline.versions import is_sealed_next
 from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import (
     also_stated,
@@ -35,7 +36,7 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.storage.sealed_rows import is_sensitive, opened
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.identifiers import uuid7
@@ -116,7 +117,9 @@ async def correct_along(
     if not old or memory.status == "quarantined":
         return Carried(memory)
     if carry_along:
-        await _keep_forgotten(user, replace(held, memory=replace(held.memory, content=old)), actor)
+        # What is sensitive in new words was so before.
+        sensitive = any(is_sensitive(each.type, each.sensitive) for each in (held.memory, memory))
+        await _keep_forgotten(user, held.changed(content=old, sensitive=sensitive), actor)
     return await _carried(
         user, memory, Words(old, memory.content), near, actor=actor, carry_along=carry_along
     )
@@ -213,7 +216,7 @@ async def _keep_forgotten(user: UserRows, held: EditableMemory, actor: str) -> N
     )
     await memories.insert(user, [earlier])
     await memories.add_sources(user, [(made.memory_id, source) for source in before.sources])
-    if not held.sealed:
+    if not await is_sealed_next(user, held, earlier):
         await reindex(user, [made.memory_id], sweep=False, new=True)
     event = ledger.ChangeEvent("created", 1, _EARLIER, made.memory_id, new_status=made.status)
     await ledger.record(user, None, [event], actor=actor)
