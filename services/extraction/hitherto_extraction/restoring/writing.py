@@ -118,14 +118,12 @@ async def _sealed(user: UserRows, table: str, rows: Rows, key: UserKey) -> Rows:
     rows = [_unquoted(table, row) for row in rows]
     if table in _SEALED_WHOLE:
         return [_sealed_row(key, BY_TABLE[table], row) for row in rows]
-    if table not in {"memory_versions", "statements", "entity_mentions", "history"}:
+    # The sweep removes the mentions of sealed memories, with the names that nothing else mentions.
+    if table not in {"memory_versions", "statements", "history"}:
         return rows
     ids = [row["memory_id"] for row in rows if row["memory_id"] is not None]
     held = await imported.held_memories(user, ids)
     secret = {memory_id for memory_id, is_sealed in held.items() if is_sealed}
-    if table == "entity_mentions":
-        # What a sealed memory mentions is not stored.
-        return [row for row in rows if row["memory_id"] not in secret]
     if table == "history":
         return [row | _NAMELESS if row["memory_id"] in secret else row for row in rows]
     if table == "memory_versions":
