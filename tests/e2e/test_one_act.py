@@ -131,9 +131,13 @@ async def test_the_assistant_is_no_longer_told_what_was_corrected(modelled: Serv
     assert len(await memories(modelled, statuses=[FORGOTTEN])) == 2
 
 
-async def test_a_value_that_another_memory_holds_stays(modelled: Services) -> None:
-    """A name stands in many memories, and goes with none of them."""
+@pytest.mark.parametrize("encrypt", [False, True])
+async def test_a_value_that_another_memory_holds_stays(modelled: Services, encrypt: bool) -> None:
+    """A name stands in many memories, in clear or sealed, and goes with none of them."""
     home = await said(modelled, modelled.model)
+    await choose(modelled, encrypt_sensitive=encrypt)
+    [dog] = [each for each in await memories(modelled) if each.content == DOG]
+    await update(modelled, dog.id, "sensitive", sensitive=encrypt)
     profile = pb.UpdateProfileRequest(user_id="ana")
     profile.profile.facts.update({"personal": {"name": "Ana"}})
     profile.update_mask.paths.append("facts.personal.name")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from hitherto_extraction.storage import sealed_memories
 from hitherto_shared.database.arrays import Texts, Uuids
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.models import SourceRef
+from hitherto_shared.models import CURRENT_STATUSES, SourceRef
 
 _MOST_SHARING = 100
 
@@ -25,14 +26,14 @@ ORDER BY m.memory_id
 LIMIT %(limit)s
 """
 
-# Those of the values that stand in the words of another current memory.
+# Those of the values that stand in the words in clear of another current memory.
 _HELD_BY_OTHERS = """
 SELECT wanted
 FROM unnest(%(texts)s::text[]) AS wanted
 WHERE EXISTS (
     SELECT FROM memories AS m
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.status IN ('active', 'achieved') AND m.memory_id <> ALL(%(without)s::uuid[])
+      AND m.status = ANY(%(statuses)s) AND m.memory_id <> ALL(%(without)s::uuid[])
       AND position(lower(wanted) IN lower(m.content)) > 0)
 """
 
@@ -81,15 +82,23 @@ async def of_same_messages(user: UserRows, memory_id: UUID) -> list[UUID]:
     return await user.fetch_values(_OF_SAME_MESSAGES, memory_id=memory_id, limit=_MOST_SHARING)
 
 
-async def held_by_others(
-    user: UserRows, texts: Sequence[str], without: Sequence[UUID]
-) -> frozenset[str]:
-    """Those of the texts that stand in a current memory other than these."""
+async def held_by_others(user: UserRows, texts: Sequence[str], without: Sequence[UUID]) -> set[str]:
+    """Those of the texts that stand in a current memory other than these.
+
+    If one of those is sealed, the user's key must be at hand.
+    """
     if not texts:
-        return frozenset()
-    return frozenset(
-        await user.fetch_values(_HELD_BY_OTHERS, texts=Texts(texts), without=Uuids(without))
+        return set()
+    clear = await user.fetch_values(
+        _HELD_BY_OTHERS,
+        texts=Texts(texts),
+        statuses=Texts(CURRENT_STATUSES),
+        without=Uuids(without),
     )
+    sealed = await sealed_memories.find_holding(
+        user, texts, statuses=CURRENT_STATUSES, without=without
+    )
+    return sealed.union(clear)
 
 
 async def withheld_messages(user: UserRows, memory_id: UUID) -> frozenset[SourceRef]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -156,6 +156,23 @@ async def find_same_words(
         return found
 
     return await in_thread(compare) if rows else []
+
+
+async def find_holding(
+    user: UserRows, texts: Sequence[str], *, statuses: Sequence[str], without: Collection[UUID]
+) -> set[str]:
+    """Those of the texts that stand in sealed memories other than these, in whatever case.
+
+    A memory that does not open says nothing.
+    """
+    rows = await user.fetch_rows(_WORDS, statuses=Texts(statuses)) if texts else ()
+
+    def compare() -> set[str]:
+        said = [_words(user.scope, *row) for row in rows if row[0] not in without]
+        contents = [words["content"].lower() for words in said if words is not None]
+        return {text for text in texts if any(text.lower() in each for each in contents)}
+
+    return await in_thread(compare) if rows else set()
 
 
 async def write_vector(
