@@ -21,7 +21,7 @@ from hitherto_extraction.storage import exports, holdings
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.rows import BY_TABLE
 from tests.e2e import privacy
-from tests.e2e.conftest import Services, Shared
+from tests.e2e.conftest import Services, Shared, StartServices
 from tests.e2e.curating import events, plain, save, update
 from tests.e2e.importing import (
     BOUND,
@@ -203,6 +203,23 @@ async def test_a_user_who_is_not_empty_or_erased_is_refused(
     await erase(modelled)
     assert (await refusal_of(bring(modelled, data))).reason == "USER_ERASED"
     assert not rows(modelled.conninfo, "SELECT 1 FROM memories WHERE user_id = 'ana'")
+
+
+async def test_h1_where_memory_is_off_only_who_chose_it_is_imported(
+    start_services: StartServices, clear: Lived
+) -> None:
+    """Their choice may be in the export, or was made here before."""
+    lines = records(clear.export)
+    [row] = [line["row"] for line in lines if line["table"] == "users"]
+    async with start_services(memory_enabled=False, **ENCRYPTING) as services:
+        assert row["memory_enabled"] is None
+        refusal = await refusal_of(bring(services, packed(lines)))
+        assert refusal.reason == "MEMORY_DISABLED"
+        assert not rows(services.conninfo, "SELECT 1 FROM hitherto.users")
+        await choose(services, user="bo", memory_enabled=True)
+        assert (await bring(services, packed(lines), "bo")).imported_counts["memories"]
+        row["memory_enabled"] = True
+        assert (await bring(services, packed(lines), "cleo")).imported_counts["memories"]
 
 
 async def test_h2_an_export_that_was_cut_or_changed_is_refused(services: Services) -> None:

@@ -181,7 +181,7 @@ class TestMemoryOff:
     @pytest.mark.parametrize("off", ["memory_enabled", "learning_enabled"])
     async def test_h1_what_waits_is_discarded_unasked(self, modelled: Services, off: str) -> None:
         """Messages that waited for their job when the switch was turned: nobody is asked. Feedback
-        teaches nothing either (F6)."""
+        teaches nothing either (F6), and with memory off its words are not stored."""
         await learn(modelled, talk("How?", ("assistant", "x" * 400), at=NOON))
         asked = modelled.model.calls["chat"]
         waiting = talk("canary:waiting", conversation="c2").messages
@@ -196,6 +196,8 @@ class TestMemoryOff:
         edit = memory.ResponseEdit(original="x" * 400, edited="x" * 100)
         told = {"conversation_id": "c1", "message_id": "c1-2", "edit": edit}
         assert not (await ask(modelled, "RecordFeedback", **told)).preferences
+        kept = rows(modelled.conninfo, "SELECT 1 FROM hitherto.feedback")
+        assert len(kept) == (off == "learning_enabled")
 
 
 class TestLearningOff:

@@ -40,7 +40,7 @@ async def record_feedback(
 ) -> FeedbackEffects:
     """Store feedback and apply it, unless the user has switched learning off.
 
-    `memory_enabled` applies to users who did not choose.
+    With memory off, nothing is stored either. `memory_enabled` applies to users who did not choose.
 
     Raises:
         NotFound: The conversation has no such message of the assistant.
@@ -57,8 +57,10 @@ async def record_feedback(
                 "message_id": feedback.message_id,
             },
         )
-    at = await users.database_now(user.connection)
     moved = FeedbackEffects([], [])
+    if users.why_not_storing(state, memory_enabled):
+        return moved
+    at = await users.database_now(user.connection)
     if users.why_not_learning(state, memory_enabled) is None:
         known = await preferences.read_preferences(user)
         if feedback.rating is None:

@@ -74,6 +74,7 @@ class OneImport:
     _made: Imported = field(default_factory=Imported)
     _owner: tuple[Any, Any] | None = None
     _since: datetime | None = None
+    _wants_memory: bool = False
     _lost: set[str] = field(default_factory=set)
     _expiring: set[str] = field(default_factory=set)
     _unread: dict[str, int] = field(default_factory=dict)
@@ -159,6 +160,7 @@ class OneImport:
         row = record.row
         assert row is not None
         self._since = datetime.fromisoformat(row["created_at"])
+        self._wants_memory = bool(row["memory_enabled"])
         if row["encrypt_sensitive"]:
             await self._encrypt()
         new = False
@@ -233,7 +235,8 @@ class OneImport:
             return known
         if await imported.holds_something(user):
             raise self._not_empty("the user holds data that is not of this export")
-        if known.memory_enabled is False:
+        # Until the user has chosen, the choice in the export counts before the installation's.
+        if users.why_not_storing(known, self._wants_memory or self.installation.memory_enabled):
             raise users.memory_disabled(self.call.scope, "nothing was imported")
         return known
 
