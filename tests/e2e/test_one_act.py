@@ -9,7 +9,7 @@ import pytest
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
-from tests.e2e.curating import change, found, restore, update
+from tests.e2e.curating import change, events, found, restore, update
 from tests.e2e.learning import learn, memories, replies, talk
 from tests.e2e.masks import masked
 from tests.e2e.methods import ask
@@ -145,6 +145,32 @@ async def test_a_value_that_another_memory_holds_stays(modelled: Services, encry
     reply = await forget(modelled, home.id, carry_along=True)
     assert places(reply.carried_along) == {("memory_id", SAME), ("profile_path", "Lisbon")}
     assert await facts(modelled) == {"pet": "Milo", "name": "Ana"}
+
+
+async def test_c6_a_memory_that_is_certain_once_another_went_along_goes_as_it_is_then(
+    modelled: Services,
+) -> None:
+    """Forgetting the first memory with the same words ends the doubt about the second."""
+    alike = [memory(SAME, type="context"), memory("In Lisbon Ana lives", type="decision")]
+    modelled.model.script = replies({"Lisbon": {"new_memories": [memory(HOME), *alike]}})
+    await learn(modelled, talk("I live in Lisbon."))
+    known = await memories(modelled)
+    [home] = [each for each in known if each.content == HOME]
+    # They go in this order.
+    cause, doubted = sorted((each for each in known if each != home), key=lambda each: each.id)
+    change(
+        modelled.conninfo,
+        "UPDATE memories SET doubt = jsonb_build_object('because', %(cause)s::text, 'reason', '',"
+        " 'since', now()) WHERE memory_id = %(doubted)s::uuid",
+        cause=cause.id,
+        doubted=doubted.id,
+    )
+    reply = await forget(modelled, home.id, carry_along=True)
+    assert len(reply.carried_along) == 2
+    told = await events(modelled, doubted.id)
+    assert [each.version for each in told] == [3, 2, 1]
+    hidden = await memories(modelled, statuses=[FORGOTTEN])
+    assert not any(each.HasField("doubt") for each in hidden)
 
 
 @pytest.mark.parametrize("marked", [{"sensitive": True}, {"type": PERSONAL}])

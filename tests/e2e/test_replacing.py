@@ -7,7 +7,7 @@ import grpc
 from hitherto.v1 import memory_pb2, memory_service_pb2
 from hitherto_client import AsyncHitherto
 from tests.e2e.conftest import Services
-from tests.e2e.curating import review, save
+from tests.e2e.curating import change, events, forget, review, save
 from tests.e2e.learning import ALL_STATUSES, memories
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
@@ -32,6 +32,24 @@ async def test_b11_a_saved_statement_ends_what_it_replaces(services: Services) -
     assert (ended.id, ended.status) == (old.id, STATUS.MEMORY_STATUS_CONTRADICTED)
     assert (ended.superseded_by, ended.valid_to) == (new.id, new.valid_from)
     assert standing.status == STATUS.MEMORY_STATUS_ACTIVE
+
+
+async def test_c6_what_is_replaced_ends_as_the_statement_has_left_it(services: Services) -> None:
+    """A statement that brings back the cause of a doubt brings back the doubt before."""
+    old = (await save(services, "Ana's favourite editor is Vim")).memory
+    cause = (await save(services, "Ana has moved to Zed")).memory
+    change(
+        services.conninfo,
+        "UPDATE memories SET doubt = jsonb_build_object('because', %(cause)s::text, 'reason', '',"
+        " 'since', now()) WHERE memory_id = %(doubted)s::uuid",
+        cause=cause.id,
+        doubted=old.id,
+    )
+    await forget(services, cause.id)
+    again = await save(services, cause.content, replaces=[old.id])
+    assert again.memory.status == STATUS.MEMORY_STATUS_ACTIVE
+    told = await events(services, old.id)
+    assert [each.version for each in told] == [4, 3, 2, 1]
 
 
 async def test_b8_nothing_is_saved_that_replaces_what_it_may_not(services: Services) -> None:

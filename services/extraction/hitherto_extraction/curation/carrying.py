@@ -155,7 +155,9 @@ async def _carried(
     if not carry_along:
         return Carried(memory, _places(found)[:MOST])
     for each in found.same:
-        await statuses.forget_held(user, each, ("", _CARRIED), actor=actor)
+        # As it is now: what was forgotten before it may have ended its doubt.
+        held = await editing.read_one(user, each.memory.memory_id)
+        await statuses.forget_held(user, held, ("", _CARRIED), actor=actor)
     await _take_out(user, found.values, actor=actor)
     taken = replace(found, near=(), conversations={})
     left = await also_stating(user, memory, words, near)

@@ -151,6 +151,8 @@ class Saving:
         if not created and _ONLY in plan.stated:
             await _join(user, occasion, memory_id, statement)
         found = (await editing.read_one(user, memory_id)).memory
+        # As they are now: the statement may have moved their doubts.
+        replaced = await read_replaced(user, statement.replaces)
         ended = [each for each in replaced if each.memory.memory_id not in lasting]
         if ended:
             await replace_by(user, ended, found, at=at, actor=actor)
