@@ -7,8 +7,8 @@ import grpc
 from hitherto.v1 import memory_pb2, memory_service_pb2
 from hitherto_client import AsyncHitherto
 from tests.e2e.conftest import Services
-from tests.e2e.curating import change, events, forget, review, save
-from tests.e2e.learning import ALL_STATUSES, memories
+from tests.e2e.curating import change, events, forget, restore, review, save
+from tests.e2e.learning import ALL_STATUSES, memories, rows
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.sessions import refusal_of
@@ -96,6 +96,22 @@ async def test_b12_what_the_user_said_too_may_replace_what_an_assistant_says_it_
     assert (again.memory.id, again.memory.status) == (new.id, STATUS.MEMORY_STATUS_ACTIVE)
     assert list(again.memory.may_replace) == [old.id]
     assert old.id in {each.id for each in await memories(services)}
+
+
+async def test_c4_what_is_forgotten_replaces_nothing(services: Services) -> None:
+    """An assistant repeats it, and does not bring it back."""
+    noted = (await save(services, "Ana's editor is Nano", **BY_ASSISTANT)).memory
+    said = (await save(services, "Ana's editor is Vim")).memory
+    gone = (await save(services, "Ana's editor is Zed")).memory
+    await forget(services, gone.id)
+    for replaces in ([noted.id], [said.id]):
+        refusal = await refusal_of(save(services, gone.content, replaces=replaces, **BY_ASSISTANT))
+        assert refusal.code == grpc.StatusCode.FAILED_PRECONDITION
+        assert refusal.reason == "MEMORY_STATUS_CONFLICT"
+    assert (await save(services, gone.content, **BY_ASSISTANT)).memory.id == gone.id
+    back = await restore(services, gone.id)
+    assert rows(services.conninfo, "SELECT 1 FROM memories WHERE challenges <> '{}'") == []
+    assert await memories(services) == [noted, said, back]
 
 
 async def test_b11_what_is_near_and_other_is_told(services: Services) -> None:

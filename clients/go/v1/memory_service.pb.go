@@ -258,7 +258,8 @@ type SaveMemoryRequest struct {
 	Sensitive bool `protobuf:"varint,17,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
 	// replaces, the ids of memories that are no longer true because of this one: they become CONTRADICTED and
 	// name it. If it is trusted less than one of them, it is QUARANTINED, and its approval ends them. At most 20.
-	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown.
+	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown, and with FAILED_PRECONDITION
+	// (`MEMORY_STATUS_CONFLICT`) if the statement repeats a FORGOTTEN memory and does not bring it back.
 	Replaces      []string `protobuf:"bytes,18,rep,name=replaces,proto3" json:"replaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

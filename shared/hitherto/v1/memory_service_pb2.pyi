@@ -199,7 +199,8 @@ class SaveMemoryRequest(_message.Message):
     def replaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """replaces, the ids of memories that are no longer true because of this one: they become CONTRADICTED and
         name it. If it is trusted less than one of them, it is QUARANTINED, and its approval ends them. At most 20.
-        Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown.
+        Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown, and with FAILED_PRECONDITION
+        (`MEMORY_STATUS_CONFLICT`) if the statement repeats a FORGOTTEN memory and does not bring it back.
         """
 
     def __init__(

@@ -39,7 +39,7 @@ from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
-from hitherto_shared.models import Memory
+from hitherto_shared.models import CURRENT_STATUSES, Memory
 from hitherto_shared.offloading import in_thread, in_thread_if_long
 from hitherto_shared.text.normalise import fold
 
@@ -108,7 +108,8 @@ class Saving:
         """Save a statement in the caller's transaction.
 
         Raises:
-            WrongState: Memory is switched off for the user, or the user was erased.
+            WrongState: Memory is switched off for the user, or the user was erased; or it is to
+                replace a memory, and says what was forgotten without bringing it back.
             NotFound: The user has no memory that it is to replace.
             InvalidRequest: The known memory with this statement has no room for more free-form
                 JSON.
@@ -151,6 +152,12 @@ class Saving:
         if not created and _ONLY in plan.stated:
             await _join(user, occasion, memory_id, statement)
         found = (await editing.read_one(user, memory_id)).memory
+        if replaced and found.status not in (*CURRENT_STATUSES, "quarantined"):
+            raise editing.status_conflict(
+                found,
+                f"the memory with this statement is {found.status.upper()} and replaces nothing: "
+                "restore it first",
+            )
         # As they are now: the statement may have moved their doubts.
         replaced = await read_replaced(user, statement.replaces)
         ended = [each for each in replaced if each.memory.memory_id not in lasting]
