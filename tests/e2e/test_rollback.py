@@ -26,6 +26,7 @@ from tests.e2e.learning import (
     talk,
 )
 from tests.e2e.leaving import export
+from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, all_into, consolidate, say, script
 from tests.e2e.methods import ask
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, canary_script
@@ -128,6 +129,20 @@ async def test_a_conversation_is_taken_back(poisoned: Services) -> None:
     ]
     found = await ask(poisoned, "SearchMemories", query="hate people", limit=3)
     assert not [hit for hit in found.results if "hate" in hit.memory.content]
+
+
+async def test_what_comes_back_from_a_merge_is_counted(modelled: Services) -> None:
+    """One of the five that were merged goes, and four are current again."""
+    modelled.model.script = script(all_into(ONE_STYLE))
+    for number, words in enumerate(STYLES):
+        await say(modelled, words, conversation=f"c{number}")
+    await consolidate(modelled, tag=STYLE)
+    assert [each.content for each in await memories(modelled)] == [ONE_STYLE]
+    counts = await take_back(modelled, conversation_id="c1")
+    assert len(await memories(modelled)) == 4
+    told = {name: counts[name] for name in ("consolidations_undone", "memories_restored")}
+    assert told == {"consolidations_undone": 1, "memories_restored": 4}
+    assert counts["memories_forgotten"] == 1
 
 
 async def test_a_name_that_others_mention_stays_known(modelled: Services) -> None:

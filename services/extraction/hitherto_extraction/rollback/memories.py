@@ -64,7 +64,7 @@ class Rebuilding:
         """Rebuild memories, and those that were closed or held back by removed ones."""
         histories = await self._read_all(touched)
         await self._record_taken(histories)
-        counts = {"memories_forgotten": 0, "memories_restored": 0, "sources_removed": 0}
+        counts = {"memories_forgotten": 0, "sources_removed": 0}
         reworded = []
         events: list[ChangeEvent] = []
         unmentioned: list[UUID] = []
@@ -77,9 +77,6 @@ class Rebuilding:
                 events.append(event)
                 if memory_id in self.gone.every:
                     counts["memories_forgotten"] += 1
-                elif after.memory.status in CURRENT_STATUSES:
-                    # What something else ended too, or what waits for review, is not back.
-                    counts["memories_restored"] += 1
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(each)

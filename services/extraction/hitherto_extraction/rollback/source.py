@@ -25,6 +25,7 @@ from hitherto_extraction.rollback.profile import rebuild_profile
 from hitherto_extraction.storage import (
     conversations,
     documents,
+    editing,
     statements,
     summaries,
     superseded,
@@ -118,8 +119,12 @@ async def roll_back(
         **await rebuilding.run(taught.touched | ended),
     }
     hidden = await keep_forgotten(user, rebuilding.changed | originals.keys(), since=begun)
-    counts["memories_restored"] -= len(hidden & rebuilding.changed)
     await join_said_meanwhile(user, (rebuilding.back | originals.keys()) - hidden)
+    # What something else ended too, or what waits for review, is not back.
+    now = await editing.read(user, sorted(rebuilding.changed | originals.keys()))
+    counts["memories_restored"] = sum(
+        each.memory.status in CURRENT_STATUSES for each in now.values()
+    )
     if originals:
         await leave_alone(user, sorted(originals))
     counts["profile_fields"] = await rebuild_profile(
