@@ -17,7 +17,7 @@ from hitherto.v1 import (
     search_pb2,
 )
 from tests.e2e.conftest import Services, StartServices
-from tests.e2e.curating import save
+from tests.e2e.curating import change, save
 from tests.e2e.learning import echo, ended, learn, rows, talk
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
@@ -257,3 +257,14 @@ async def test_h3_sealed_memories_get_vectors_of_the_new_model(
         await eventually(lambda: rows(services.conninfo, made) == [small, large])
         found, state, _ = await found_by(services, words)
         assert (found, state) == ([words], search_pb2.LEG_STATE_RAN)
+        left = "SELECT 1 FROM hitherto.users WHERE to_seal > 0"
+        await eventually(lambda: not rows(services.conninfo, left))
+        # As if no sweep had run for a long time after the switch.
+        change(
+            services.conninfo,
+            "WITH gone AS (DELETE FROM hitherto.sealed_embeddings WHERE model = %(model)s)"
+            " UPDATE hitherto.embedding_models SET activated_at = now() - interval '1 day'"
+            " WHERE model = %(model)s",
+            model=large[0],
+        )
+        await eventually(lambda: rows(services.conninfo, made) == [small, large])

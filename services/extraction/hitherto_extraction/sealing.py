@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -210,7 +211,7 @@ class SealedVectors:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SealingSweep:
     """Seals rows in clear, user by user: finds users with `maintenance`, seals with `removal`."""
 
@@ -218,13 +219,16 @@ class SealingSweep:
     removal: Database
     keys: UserKeys
     vectors: SealedVectors
+    _moved: tuple[str, datetime] | None = None
 
     async def run(self) -> int:
         """Seal what is left of all users; returns how many are done.
 
         A user whose key is unavailable, or whose rows are in use, is left for the next run.
         """
-        await self.maintenance.run(sealing.leave_without_vectors, timeout=_SECONDS)
+        self._moved = await self.maintenance.run(
+            partial(sealing.leave_without_vectors, done=self._moved), timeout=_SECONDS
+        )
         done, after = 0, _NOBODY
         while found := await self._find(after):
             after = found[-1].tenant_id, found[-1].user_id

@@ -50,7 +50,7 @@ WHERE model = %(model)s
 _ACTIVATED = """
 SELECT model, activated_at - interval '2 minutes'
 FROM embedding_models
-WHERE active AND activated_at > now() - %(within)s::interval
+WHERE active AND (%(within)s::interval IS NULL OR activated_at > now() - %(within)s::interval)
 """
 
 # Across users: what was written with the old model during the change.
@@ -122,8 +122,10 @@ async def await_recent(connection: Connection) -> int:
     return (await connection.execute(_AWAIT_RECENT, {"model": model, "since": since})).rowcount
 
 
-async def activated(connection: Connection, *, within: timedelta) -> tuple[str, datetime] | None:
-    """The active model and two minutes before it became that, if it did so recently."""
+async def activated(
+    connection: Connection, *, within: timedelta | None = None
+) -> tuple[str, datetime] | None:
+    """The active model and two minutes before it became that, if it did so recently or ever."""
     row = await connection.fetch_row(_ACTIVATED, {"within": within})
     return None if row is None else (row[0], row[1])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -42,7 +42,7 @@ UPDATE users SET to_seal = 0
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND to_seal = %(left)s
 """
 
-# Across users: users with sealed memories that lack a vector of a recently activated model.
+# Across users: users with sealed memories that lack a vector of the active model.
 # Computing those requires the key to their words.
 _LEAVE_WITHOUT_VECTORS = """
 UPDATE users AS u
@@ -232,11 +232,19 @@ CLEAR: Mapping[str, ClearRows] = {
 """By table, in the order of sealing: versions and statements follow their memories."""
 
 
-async def leave_without_vectors(connection: Connection) -> None:
-    """Let the sweep compute vectors that sealed memories lack since a change of model."""
-    changed = await reembedding.activated(connection, within=timedelta(hours=1))
+async def leave_without_vectors(
+    connection: Connection, *, done: tuple[str, datetime] | None
+) -> tuple[str, datetime] | None:
+    """Let the sweep compute vectors that sealed memories lack since a change of model.
+
+    Returns the change, which is `done` from then on, but for what was being written meanwhile.
+    """
+    changed = await reembedding.activated(connection)
+    if changed == done:
+        changed = await reembedding.activated(connection, within=timedelta(hours=1))
     if changed is not None:
         await connection.execute(_LEAVE_WITHOUT_VECTORS, {"model": changed[0]})
+    return changed or done
 
 
 async def has_sealed(user: UserRows) -> bool:
