@@ -14,7 +14,7 @@ from psycopg.errors import TooManyConnections
 from psycopg_pool import PoolTimeout
 
 from hitherto_extraction.pipeline import job_commit
-from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_shared.database.connect import Role
 from hitherto_shared.database.pool import Connection, Database, Result
@@ -179,17 +179,19 @@ async def test_a_reply_waits_for_a_connection_of_a_busy_pool(
     assert chat.calls == 1
 
 
+@pytest.mark.parametrize("claim_is_lost", [False, True])
 async def test_a_commit_in_doubt_keeps_its_result_whatever_its_repetitions_meet(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, claim_is_lost: bool
 ) -> None:
     """faults.md row 4: nothing is charged twice, and the job still says what it did."""
     monkeypatch.setattr(job_commit, "_PAUSES", (0.0, 0.0, 0.0))
     lost = TooLate("no answer", reason="DEADLINE_EXCEEDED")
     in_the_way = [Conflict("in the way", reason="WRITE_CONFLICT") for _ in range(3)]
-    database = await stage.pool(Unlucky(stage.conninfo, lost, *in_the_way, done=True))
+    met = [ClaimLost()] if claim_is_lost else in_the_way
+    database = await stage.pool(Unlucky(stage.conninfo, lost, *met, done=True))
     await stage.submit(transcript())
     (held,) = await stage.claim()
-    with pytest.raises(HithertoError):
+    with pytest.raises(ClaimLost if claim_is_lost else HithertoError):
         await stage.extraction(CanaryChat(), database=database).run(held)
     result = (await stage.job(held.job_id))["result"]
     assert (result["memories_created"], result["usage"]["llm_calls"]) == (1, 1)

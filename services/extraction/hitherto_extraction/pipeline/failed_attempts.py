@@ -17,7 +17,7 @@ from hitherto_extraction.pipeline.job_commit import is_in_doubt
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts
-from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import ledger, unusable_replies
 from hitherto_extraction.storage.unusable_replies import KeptReply
 from hitherto_extraction.user_key import key_of
@@ -104,7 +104,8 @@ class FailedAttempts:
         stage = held.kind if held.kind in _STAGES else "extraction"
         spent = error.spent if isinstance(error, ModelError) else ()
         charges = [*charges, *self.prices.wasted(stage, spent)]
-        if is_in_doubt(faults.translate(error)) or not (charges or reply):
+        met = (isinstance(error, ClaimLost) and error.__cause__) or error
+        if is_in_doubt(faults.translate(met)) or not (charges or reply):
             # If in doubt, the commit succeeded, and the charges with it.
             return result
         charged = result.with_charges(charges)

@@ -82,18 +82,18 @@ async def commit(
         HithertoError: The last try failed, or one failed for a permanent reason.
     """
 
-    async def work(connection: Connection) -> Result | None:
+    async def work(connection: Connection) -> Result:
         try:
             async with connection.transaction():
-                return await write(connection.of(scope or held.scope))
+                result = await write(connection.of(scope or held.scope))
         except CommittedBefore:
             job = await jobs.get_job(connection, held.tenant_id, held.job_id)
             return Result.of(job.result)
+        if result is None:
+            raise ClaimLost
+        return result
 
-    result = await patiently(database, work, seconds=seconds)
-    if result is None:
-        raise ClaimLost
-    return result
+    return await patiently(database, work, seconds=seconds)
 
 
 async def patiently(
@@ -102,6 +102,7 @@ async def patiently(
     """Run `work`, up to four times, each within `seconds`; errors are those of `commit`.
 
     After a try in doubt the error is that of this try, whatever kept the others from finding out.
+    A ClaimLost, which no repetition mends, has that try as its cause.
     """
     pauses = iter(_PAUSES)
     doubt: Exception | None = None
@@ -111,7 +112,7 @@ async def patiently(
         except Exception as error:
             fault = faults.translate(error)
             if fault is None:
-                raise
+                raise error from doubt or error.__cause__
             if is_in_doubt(fault):
                 doubt = error
             passes = doubt is error or isinstance(fault, Conflict | Exhausted)
