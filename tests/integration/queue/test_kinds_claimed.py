@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hitherto_extraction.queue.claims import ClaimLost
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_shared.database import room
 from hitherto_shared.database.faults import full_disk
@@ -28,6 +29,27 @@ async def test_a_worker_leaves_kinds_of_a_newer_release_to_a_newer_worker(stage:
     assert await stage.rows("SELECT DISTINCT claim_no FROM jobs WHERE state = 'queued'") == [(0,)]
     await stage.worker(stage.finish, reconciliation=stage.finish).start()
     await eventually(lambda: done(stage, 3))
+
+
+async def test_a_lost_job_of_a_newer_release_holds_up_nothing_after_going_back(
+    stage: Stage,
+) -> None:
+    """faults.md rows 1 and 11: nobody left can run it, and its user's other jobs go on."""
+    async with stage.maintenance.connection() as connection:
+        await JobQueue(4).enqueue(connection, TENANT, "reconciliation", user_id="ana")
+    (lost,) = await stage.claim()
+    await stage.submit(transcript())
+    await stage.worker(stage.finish).start()
+    await stage.expire_leases()
+    stage.signals.wake()
+    await eventually(lambda: done(stage, 1))
+    job = await stage.job(lost.job_id)
+    assert (job["state"], job["attempt"], job["error"]) == ("queued", 1, "")
+    with pytest.raises(ClaimLost):
+        await stage.finish(lost)
+    await stage.worker(stage.finish, reconciliation=stage.finish).start()
+    await eventually(lambda: done(stage, 2))
+    assert (await stage.job(lost.job_id))["attempt"] == 2
 
 
 async def test_no_model_is_asked_while_the_disk_is_known_to_be_full(

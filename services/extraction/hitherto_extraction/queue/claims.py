@@ -30,7 +30,8 @@ ACTOR = "extraction"
 # own, and delay no user. A running job with an expired lease may start, whatever older or resting
 # work there is by now: until it does, nothing else of its user can. Alone in its transaction, which
 # most claims need for nothing, it also tells every process which jobs it took. Kinds that this
-# process does not run, as a newer release may queue them, delay no others.
+# process does not run, as a newer release may queue them, delay no others. One that has lost its
+# worker goes back to the queue: while it counts as running, nothing else of its user can start.
 #
 # Of a user only the first job that is due can start, and of messages and documents only the first
 # of all. Thousands of one user may stand before those of others: most of them directly follow
@@ -44,16 +45,15 @@ WITH resting AS (
     SELECT tenant_id, kind
     FROM unnest(%(tenants)s::text[], %(kinds)s::text[]) AS given (tenant_id, kind)
 ), of_users AS (
-    SELECT job.job_id
+    SELECT job.job_id, job.kind, job.attempt, job.max_attempts
     FROM (
         SELECT job_id, tenant_id, user_id, kind, sequence_no, state,
                lag(tenant_id) OVER arrival = tenant_id AND lag(user_id) OVER arrival = user_id
                    AS follows_another
         FROM jobs
         WHERE state IN ('queued', 'failed', 'running') AND user_id IS NOT NULL
-          AND kind = ANY(%(own_kinds)s)
           AND (state = 'running'
-               OR run_after <= statement_timestamp()
+               OR kind = ANY(%(own_kinds)s) AND run_after <= statement_timestamp()
                   AND (tenant_id, kind) NOT IN (SELECT tenant_id, kind FROM resting))
         WINDOW arrival AS (ORDER BY sequence_no)
     ) AS due
@@ -84,7 +84,7 @@ WITH resting AS (
     LIMIT %(limit)s
     FOR UPDATE OF job SKIP LOCKED
 ), of_tenants AS (
-    SELECT job_id
+    SELECT job_id, kind, attempt, max_attempts
     FROM jobs AS job
     WHERE job.state IN ('queued', 'failed', 'running') AND job.kind = ANY(%(own_kinds)s)
       AND CASE WHEN job.state = 'running' THEN job.lease_until < statement_timestamp()
@@ -95,21 +95,24 @@ WITH resting AS (
     LIMIT %(tenant_wide)s
     FOR UPDATE SKIP LOCKED
 ), startable AS (
-    SELECT job_id FROM of_users UNION ALL SELECT job_id FROM of_tenants
+    SELECT job_id,
+           CASE WHEN kind <> ALL(%(own_kinds)s) THEN 'queued'
+                WHEN attempt >= max_attempts THEN 'dead' ELSE 'running' END AS state
+    FROM (TABLE of_users UNION ALL TABLE of_tenants) AS job
 )
 UPDATE jobs
-SET state = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'dead' ELSE 'running' END,
-    attempt = least(jobs.attempt + 1, jobs.max_attempts),
+SET state = startable.state,
+    attempt = jobs.attempt + CASE startable.state WHEN 'running' THEN 1 ELSE 0 END,
     claim_no = jobs.claim_no + 1,
     worker = %(worker)s,
-    lease_until = CASE WHEN jobs.attempt >= jobs.max_attempts THEN NULL
-        ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
-    finished_at = CASE WHEN jobs.attempt >= jobs.max_attempts THEN clock_timestamp() END,
-    error = CASE WHEN jobs.attempt >= jobs.max_attempts
+    lease_until = CASE startable.state WHEN 'running'
+        THEN clock_timestamp() + make_interval(secs => %(lease)s) END,
+    finished_at = CASE startable.state WHEN 'dead' THEN clock_timestamp() END,
+    error = CASE startable.state WHEN 'dead'
         THEN 'WORKER_LOST: every attempt lost its worker' ELSE '' END,
-    error_reason = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'WORKER_LOST' ELSE '' END,
-    started_at = CASE WHEN jobs.attempt >= jobs.max_attempts THEN jobs.started_at
-        ELSE clock_timestamp() END
+    error_reason = CASE startable.state WHEN 'dead' THEN 'WORKER_LOST' ELSE '' END,
+    started_at = CASE startable.state WHEN 'running' THEN clock_timestamp()
+        ELSE jobs.started_at END
 FROM startable
 WHERE jobs.job_id = startable.job_id
 RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, jobs.user_id,
@@ -203,6 +206,8 @@ async def claim(
     trail: Trail | None = None,
 ) -> list[Claim]:
     """Claim jobs of some kinds; those whose every attempt lost its worker end as DEAD here.
+
+    Jobs of other kinds that have lost their worker go back to the queue.
 
     Claims at most `limit` jobs about one user each, and `tenant_wide` (None: as many) about all
     users of a tenant, but none of the tenants and kinds that are `resting`. The role is
