@@ -98,6 +98,25 @@ async def test_words_of_earlier_wordings_leave_the_index(services: Services, con
     assert rows(services.conninfo, WITHOUT_A_MEMORY) == []
 
 
+async def test_words_of_earlier_wordings_are_swept_when_they_are_a_tenth(
+    services: Services, conninfo: str
+) -> None:
+    """A sweep reads the whole index of the user, under a lock; the second one at once does not."""
+    saved = (await save(services, "Ana rows on the lake")).memory
+    change(
+        services.conninfo, "UPDATE hitherto.users SET lexical_documents = 80, last_lexical_no = 80"
+    )
+    waits = "SELECT words_to_sweep FROM hitherto.users"
+    async with sweeping(conninfo) as sweeps:
+        for number in range(1, 17):
+            await update(services, saved.id, content=f"Ana rows on the lake {number} times a week")
+            assert rows(services.conninfo, waits) == [(number % 8 == 0,)]
+            if number % 8 == 0:
+                done = await asyncio.gather(sweeps.drop_words(), sweeps.drop_words())
+                assert sorted(done) == [0, 1]
+                assert rows(services.conninfo, WITHOUT_A_MEMORY) == []
+
+
 async def test_a_new_text_is_embedded_once_and_other_changes_not_at_all(modelled: Services) -> None:
     saved = (await save(modelled, "Ana lives in Porto")).memory
     calls = modelled.model.calls["embeddings"]

@@ -173,17 +173,16 @@ class Sweeps:
             timeout=_SWEEP_SECONDS,
         ):
             with faults.Tolerated(logger, "sweep of words skipped"), acting_for(scope.tenant_id):
-                await self.removal.transact(
+                dropped += await self.removal.transact(
                     lambda connection: _drop_words(connection.of(scope)),  # noqa: B023
                     timeout=_USER_SECONDS,
                 )
-                dropped += 1
         return dropped
 
 
-async def _drop_words(user: UserRows) -> None:
+async def _drop_words(user: UserRows) -> int:
     await users.enter_alone(user)
-    await reindexing.sweep_postings(user)
+    return await reindexing.sweep_if_left(user)
 
 
 class Scheduler:

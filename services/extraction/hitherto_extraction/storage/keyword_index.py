@@ -14,12 +14,17 @@ SEGMENT = 256
 """Postings per row, as in the schema's CHECK."""
 _MAX_COUNT = 32_767
 
+# A sweep reads the whole index of the user: it waits until a tenth of it is under numbers that
+# nothing has. Their count only grows, and each multiple of a power of two below that is a reason.
 _RESERVE = """
 UPDATE users
 SET last_lexical_no = last_lexical_no + %(texts)s,
     lexical_documents = greatest(lexical_documents + %(documents)s, 0),
     lexical_terms = greatest(lexical_terms + %(terms)s, 0),
-    words_to_sweep = words_to_sweep OR %(texts)s > %(documents)s
+    words_to_sweep = words_to_sweep OR (
+        SELECT div(dead + %(texts)s - %(documents)s, step) > div(dead, step)
+        FROM (SELECT (last_lexical_no - lexical_documents)::numeric AS dead,
+                     2 ^ floor(log(2, greatest(lexical_documents / 10.0, 1))) AS step) AS so_far)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING last_lexical_no - %(texts)s
 """

@@ -136,6 +136,14 @@ async def sweep_postings(user: UserRows) -> None:
     await user.execute(_SWEPT)
 
 
+async def sweep_if_left(user: UserRows) -> int:
+    """Remove them if they are still to be swept: 0 if another process has done so by now."""
+    left = (await user.execute(_SWEPT)).rowcount
+    if left:
+        await sweep_postings(user)
+    return left
+
+
 async def leave_to_sweep(user: UserRows) -> None:
     """Record that words of deleted texts are in the index, until they are swept."""
     await user.execute(_LEAVE_TO_SWEEP)
