@@ -35,6 +35,7 @@ from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.sweeps")
 
@@ -111,25 +112,28 @@ class Sweeps:
 
     async def queue_idle(self) -> None:
         """Queue the unextracted rest of silent conversations."""
+        failed: set[tuple[Scope, str]] = set()
         with faults.Tolerated(logger, "idle sweep skipped"):
-            while await self._queue_some_idle():
+            while await self._queue_some_idle(failed):
                 pass
 
-    async def _queue_some_idle(self) -> int:
-        queued = 0
-        for scope, conversation_id in await self.database.run(
+    async def _queue_some_idle(self, failed: set[tuple[Scope, str]]) -> int:
+        """Queue some that have not `failed` yet; returns how many were found."""
+        found = await self.database.run(
             lambda connection: conversations.find_idle(
-                connection, idle_seconds=self.idle_minutes * 60, limit=_BATCH
+                connection, idle_seconds=self.idle_minutes * 60, limit=_BATCH, without=failed
             ),
             timeout=_SWEEP_SECONDS,
-        ):
+        )
+        for scope, conversation_id in found:
+            failed.add((scope, conversation_id))
             with (
                 faults.Tolerated(logger, "an idle conversation is queued later"),
                 acting_for(scope.tenant_id),
             ):
                 await self.intake.queue_idle(scope, conversation_id)
-                queued += 1
-        return queued
+                failed.remove((scope, conversation_id))
+        return len(found)
 
     async def drop_keys(self) -> int:
         """Delete a batch of expired idempotency keys; returns how many."""

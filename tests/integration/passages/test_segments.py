@@ -255,9 +255,15 @@ async def test_several_at_once_index_everything_once(stage: Stage, superuser_con
     check_words(superuser_conninfo)
 
 
-async def test_a_user_whose_texts_cannot_be_indexed_keeps_no_other_waiting(stage: Stage) -> None:
+async def test_a_user_whose_texts_cannot_be_indexed_keeps_no_other_waiting(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor do more texts of that user than one look finds."""
+    monkeypatch.setattr("hitherto_extraction.pipeline.backfill._AT_ONCE", 2)
     await many(stage, "ana", 3)
     await many(stage, "bo", 3)
+    first = "UPDATE messages SET accepted_at = accepted_at - interval '1 day' WHERE user_id = 'ana'"
+    await stage.rows(first)
     await stage.rows(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
         " $$BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END$$"
@@ -267,7 +273,8 @@ async def test_a_user_whose_texts_cannot_be_indexed_keeps_no_other_waiting(stage
         " WHEN (NEW.user_id = 'ana') EXECUTE FUNCTION refuse()"
     )
     await Backlog(stage.maintenance, message_vectors=True).run()
-    assert await stage.rows("SELECT DISTINCT user_id FROM passage_postings") == [("bo",)]
+    indexed = await stage.rows("SELECT DISTINCT user_id, corpus FROM passage_postings ORDER BY 2")
+    assert indexed == [("bo", "messages"), ("bo", "summaries")]
 
 
 async def test_the_young_the_erased_and_the_short(stage: Stage, superuser_conninfo: str) -> None:

@@ -134,19 +134,19 @@ async def test_two_replicas_sweep_an_idle_conversation_once(stage: Stage) -> Non
 async def test_an_idle_conversation_that_cannot_be_queued_keeps_no_other_waiting(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor do many more than one look finds."""
+    """Nor do as many as one look finds, which are the oldest."""
     monkeypatch.setattr("hitherto_extraction.sweeps._BATCH", 2)
-    names = ["c1", "busy", "c2", "c3", "c4"]
+    names = ["busy1", "busy2", "c1", "c2", "c3", "c4"]
     for each in names:
         await stage.intake().append(ANA, each, [message(1)], None, timeout=BOUND)
-    await stage.rows("UPDATE conversations SET updated_at = now() - interval '1 hour'")
+    await stage.rows("UPDATE conversations SET updated_at = updated_at - interval '1 hour'")
     await stage.rows(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
         " $$BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END$$"
     )
     await stage.rows(
         "CREATE TRIGGER refuse BEFORE INSERT ON jobs FOR EACH ROW"
-        " WHEN (NEW.conversation_id = 'busy') EXECUTE FUNCTION refuse()"
+        " WHEN (NEW.conversation_id ^@ 'busy') EXECUTE FUNCTION refuse()"
     )
     await Sweeps(stage.maintenance, stage.intake(), stage.maintenance, idle_minutes=10).queue_idle()
     queued = await stage.rows("SELECT conversation_id FROM jobs ORDER BY 1")

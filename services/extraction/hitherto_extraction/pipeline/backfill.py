@@ -153,24 +153,30 @@ class Backlog:
         return sum([await self._index(corpus) for corpus in self._embedded])
 
     async def _index(self, corpus: SpokenCorpus) -> int:
-        left = await self._database.run(
-            lambda connection: index.find_left(
-                connection, corpus, seconds=WAIT_SECONDS, limit=_AT_ONCE
-            ),
-            timeout=_SECONDS,
-            repeatable=True,
-        )
-        by_user: defaultdict[Scope, list[ItemKey]] = defaultdict(list)
-        for scope, key in left:
-            by_user[scope].append(key)
-        indexed = 0
-        for scope, keys in by_user.items():
-            with faults.Tolerated(logger, "texts of a user are indexed later"):
-                indexed += await self._database.transact(
-                    lambda connection: self._of_user(connection.of(scope), corpus, keys),  # noqa: B023
-                    timeout=_SECONDS,
-                )
-        return indexed
+        """Index a batch; what fails of some users is replaced by texts of others."""
+        indexed, failed = 0, set[Scope]()
+        while True:
+            left = await self._database.run(
+                lambda connection: index.find_left(
+                    connection, corpus, seconds=WAIT_SECONDS, limit=_AT_ONCE, without=failed
+                ),
+                timeout=_SECONDS,
+                repeatable=True,
+            )
+            by_user: defaultdict[Scope, list[ItemKey]] = defaultdict(list)
+            for scope, key in left:
+                by_user[scope].append(key)
+            failed_before = len(failed)
+            for scope, keys in by_user.items():
+                failed.add(scope)
+                with faults.Tolerated(logger, "texts of a user are indexed later"):
+                    indexed += await self._database.transact(
+                        lambda connection: self._of_user(connection.of(scope), corpus, keys),  # noqa: B023
+                        timeout=_SECONDS,
+                    )
+                    failed.remove(scope)
+            if len(failed) == failed_before:
+                return indexed
 
     async def _of_user(self, user: UserRows, corpus: SpokenCorpus, keys: list[ItemKey]) -> int:
         state = await users.lock_user(user)

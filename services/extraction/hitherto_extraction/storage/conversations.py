@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -154,6 +154,8 @@ WHERE c.watermark < c.last_message_no
       SELECT FROM waiting AS j
       WHERE j.tenant_id = c.tenant_id AND j.user_id = c.user_id
         AND j.conversation_id = c.conversation_id)
+  AND (c.tenant_id, c.user_id, c.conversation_id) NOT IN (
+      SELECT * FROM unnest(%(tenants)s::text[], %(users)s::text[], %(conversations)s::text[]))
 ORDER BY c.updated_at
 LIMIT %(limit)s
 """
@@ -376,8 +378,19 @@ async def has_unnamed(user: UserRows, conversation_id: str) -> bool:
 
 
 async def find_idle(
-    connection: Connection, *, idle_seconds: float, limit: int
+    connection: Connection,
+    *,
+    idle_seconds: float,
+    limit: int,
+    without: Collection[tuple[Scope, str]] = (),
 ) -> list[tuple[Scope, str]]:
-    """Conversations silent for `idle_seconds` with messages that no job owns."""
-    rows = await connection.fetch_rows(_IDLE, {"idle_seconds": idle_seconds, "limit": limit})
+    """Conversations, but those `without`, silent so long with messages that no job owns."""
+    values = {
+        "idle_seconds": idle_seconds,
+        "limit": limit,
+        "tenants": [scope.tenant_id for scope, _ in without],
+        "users": [scope.user_id for scope, _ in without],
+        "conversations": [conversation_id for _, conversation_id in without],
+    }
+    rows = await connection.fetch_rows(_IDLE, values)
     return [(Scope(*owner), conversation_id) for *owner, conversation_id in rows]

@@ -149,10 +149,21 @@ async def number(
 
 
 async def find_left(
-    connection: Connection, corpus: SpokenCorpus, *, seconds: float, limit: int
+    connection: Connection,
+    corpus: SpokenCorpus,
+    *,
+    seconds: float,
+    limit: int,
+    without: Collection[Scope] = (),
 ) -> list[tuple[Scope, ItemKey]]:
-    """Texts of any user that have been unindexed for this many seconds, oldest first."""
-    rows = await connection.fetch_rows(corpus.left, {"seconds": seconds, "limit": limit})
+    """Texts of users, but those `without`, left unindexed for this many seconds, oldest first."""
+    values = {
+        "seconds": seconds,
+        "limit": limit,
+        "tenants": [scope.tenant_id for scope in without],
+        "users": [scope.user_id for scope in without],
+    }
+    rows = await connection.fetch_rows(corpus.left, values)
     return [(Scope(*row[:2]), row[2:]) for row in rows]
 
 

@@ -66,6 +66,8 @@ FROM messages AS g
 JOIN users AS u ON u.tenant_id = g.tenant_id AND u.user_id = g.user_id AND u.erased_at IS NULL
 WHERE g.lexical_no IS NULL AND g.role IN ('user', 'assistant') AND g.sealed IS NULL
   AND g.accepted_at < now() - make_interval(secs => %(seconds)s)
+  AND (g.tenant_id, g.user_id)
+      NOT IN (SELECT * FROM unnest(%(tenants)s::text[], %(users)s::text[]))
 ORDER BY g.accepted_at
 LIMIT %(limit)s
 """

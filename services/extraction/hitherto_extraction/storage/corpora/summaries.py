@@ -66,6 +66,8 @@ SELECT s.tenant_id, s.user_id, s.conversation_id, s.text_version
 FROM conversation_summaries AS s
 JOIN users AS u ON u.tenant_id = s.tenant_id AND u.user_id = s.user_id AND u.erased_at IS NULL
 WHERE s.lexical_no IS NULL AND s.sealed IS NULL
+  AND (s.tenant_id, s.user_id)
+      NOT IN (SELECT * FROM unnest(%(tenants)s::text[], %(users)s::text[]))
 ORDER BY s.updated_at
 LIMIT %(limit)s
 """
