@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.reembedding import phases
 from hitherto_extraction.sealing import seal_table
 from hitherto_extraction.storage import documents, reembedding, users
 from hitherto_extraction.storage.corpora import index
@@ -27,6 +28,7 @@ from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.errors import WrongState
 from hitherto_shared.model_api import ModelRefused
 from tests.e2e.indexed import check_words
 from tests.integration.passages.every_corpus import (
@@ -167,6 +169,16 @@ async def test_of_two_back_fills_at_once_one_embeds_a_corpus(stage: Stage) -> No
     assert await states(stage) == {corpus: each * 2 for corpus, each in STORED.items()}
 
 
+async def test_a_back_fill_that_took_too_long_ends_nobody_elses_turn(stage: Stage) -> None:
+    await one_of_each(stage)
+
+    async def taken_over(corpus: str) -> None:
+        await stage.rows("UPDATE schedule_runs SET taken_at = now() + interval '1 hour'")
+
+    await Backfill(stage.maintenance, Interrupted(taken_over)).run()
+    assert await stage.rows("SELECT count(*) FROM schedule_runs WHERE taken_at > now()") == [(4,)]
+
+
 @pytest.mark.parametrize("switched", [False, True])
 async def test_a_refusal_counts_for_the_active_model_alone(stage: Stage, switched: bool) -> None:
     """A text that the earlier model refused waits for the one that is active by now."""
@@ -268,6 +280,38 @@ async def test_a_back_fill_switches_to_its_own_model_alone(stage: Stage) -> None
         (OfflineEmbedder.name, "active"),
         ("offline-hash-other", "target"),
     ]
+
+
+@pytest.mark.parametrize("came", [False, True])
+async def test_a_back_fill_goes_on_with_many_texts_that_came_meanwhile(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, came: bool
+) -> None:
+    """C7: it switches when nearly all have a vector; those that are refused are not waited for."""
+    monkeypatch.setattr(phases, "LEFT_OVER", 0)
+    await one_of_each(stage)
+
+    class Choosy(Interrupted):
+        async def embed(
+            self, texts: Sequence[str], *, timeout: float | None = None
+        ) -> EmbeddingBatch:
+            if any(text.startswith("memories plain") for text in texts):
+                raise ModelRefused("too long")
+            return await super().embed(texts)
+
+    async def add(corpus: str) -> None:
+        if came and corpus == "summaries":
+            await one_of_each(stage, "later", 2)
+
+    embedder = Choosy(add, NEW)
+    held = await started(stage, embedder, switch=True)
+    if came:
+        with pytest.raises(WrongState) as refused:
+            await refill(stage, embedder, held)
+        assert refused.value.reason == "REEMBEDDING_NOT_READY"
+        assert (NEW, "target") in await stage.rows(_ROLES)
+    counts = await refill(stage, embedder, held)
+    assert counts["refused"] == 1
+    assert (NEW, "active") in await stage.rows(_ROLES)
 
 
 async def test_texts_are_counted_for_a_switch_without_a_lock_on_its_job(

@@ -10,6 +10,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
@@ -77,16 +78,18 @@ class Backfill:
         return done
 
     async def _fill(self, corpus: EmbeddedCorpus) -> int:
-        done, turn, has_turn = 0, f"vectors of {corpus.name}", False
+        done, work = 0, f"vectors of {corpus.name}"
+        turn: datetime | None = None
 
         async def find(connection: Connection) -> Sequence[EmbeddableText]:
-            nonlocal has_turn
+            nonlocal turn
             found = await self._waiting(connection, corpus)
-            if found and not has_turn:
-                has_turn = await schedules.take_turn(connection, turn, seconds=_TURN_SECONDS)
+            if found and turn is None:
+                # If the answer is lost, the repetition finds the turn taken: all wait for its end.
+                turn = await schedules.take_turn(connection, work, seconds=_TURN_SECONDS)
                 # Read again: by now others may have embedded what waited.
                 found = await self._waiting(connection, corpus)
-            return found if has_turn else ()
+            return found if turn is not None else ()
 
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal done
@@ -103,10 +106,11 @@ class Backfill:
         except ModelError as error:
             logger.info("vectors are still waiting for the embedder: %s", error)
         finally:
-            if has_turn:
+            if (mine := turn) is not None:
                 with faults.Tolerated(logger, "the turn at vectors ends later"):
                     await self.database.run(
-                        lambda connection: schedules.end_turn(connection, turn), timeout=_SECONDS
+                        lambda connection: schedules.end_turn(connection, work, mine),
+                        timeout=_SECONDS,
                     )
         return done
 

@@ -31,16 +31,19 @@ DELETE FROM schedule_runs
 WHERE schedule = %(schedule)s AND slot < %(slot)s - make_interval(days => %(days)s)
 """
 
-# Work that one process does at a time has one row, whose slot is no schedule's.
+# Work that one process does at a time has one row here too, whose slot is no schedule's. Its
+# `taken_at` says until when, and whose turn it is.
 _TAKE_TURN = """
 INSERT INTO schedule_runs (schedule, slot, taken_at)
 VALUES (%(work)s, 'epoch', clock_timestamp() + make_interval(secs => %(seconds)s))
 ON CONFLICT (schedule, slot) DO UPDATE SET taken_at = EXCLUDED.taken_at
 WHERE schedule_runs.taken_at < clock_timestamp()
+RETURNING taken_at
 """
 
 _END_TURN = """
-UPDATE schedule_runs SET taken_at = clock_timestamp() WHERE schedule = %(work)s AND slot = 'epoch'
+UPDATE schedule_runs SET taken_at = clock_timestamp()
+WHERE schedule = %(work)s AND slot = 'epoch' AND taken_at = %(turn)s
 """
 
 # Across users.
@@ -75,15 +78,15 @@ async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
     return True
 
 
-async def take_turn(connection: Connection, work: str, *, seconds: float) -> bool:
-    """Take the turn at some work until `end_turn`, at most `seconds`; False if another has it."""
-    cursor = await connection.execute(_TAKE_TURN, {"work": work, "seconds": seconds})
-    return cursor.rowcount == 1
+async def take_turn(connection: Connection, work: str, *, seconds: float) -> datetime | None:
+    """Take the turn at some work until `end_turn`, at most `seconds`; None if another has it."""
+    row = await connection.fetch_row(_TAKE_TURN, {"work": work, "seconds": seconds})
+    return None if row is None else row[0]
 
 
-async def end_turn(connection: Connection, work: str) -> None:
-    """Leave the work to others."""
-    await connection.execute(_END_TURN, {"work": work})
+async def end_turn(connection: Connection, work: str, turn: datetime) -> None:
+    """Leave the work to others, unless the turn was over and another has it."""
+    await connection.execute(_END_TURN, {"work": work, "turn": turn})
 
 
 async def tenants(connection: Connection) -> list[str]:
