@@ -26,14 +26,15 @@ MAX_BACKOFF_SECONDS = 300.0
 OUTAGE_HOURS = 24
 """Hours for which an outage of the model does not use up attempts."""
 
-# Handing an attempt back does not count it: nothing is at fault. Whatever ends it, the next outage
-# is another one: a day counts from its own beginning.
+# Handing an attempt back does not count it: nothing is at fault. It does not end an outage either,
+# because no model was asked: one that comes later may count from the beginning of an earlier one.
 _END = """
 UPDATE jobs
 SET state = %(state)s, attempt = greatest(attempt - %(given_back)s, 0), lease_until = NULL,
     run_after = clock_timestamp() + make_interval(secs => %(delay)s),
     finished_at = CASE WHEN %(state)s IN ('dead', 'cancelled') THEN clock_timestamp() END,
-    outage_since = NULL, error = %(error)s, error_reason = %(reason)s
+    outage_since = CASE WHEN %(given_back)s > 0 THEN outage_since END,
+    error = %(error)s, error_reason = %(reason)s
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
