@@ -146,6 +146,14 @@ class TestEverythingIsForgotten:
             back = await restore(services, str(memory_id))
             assert memory_pb2.MemoryStatus.Name(back.status).endswith(status.upper())
 
+    async def test_b4_a_key_clears_once(self, services: Services) -> None:
+        """What is saved after the first call is not cleared by its repetition."""
+        await save(services, "The user likes tea.")
+        first = await clear(services, key="k")
+        await save(services, "The user plays the cello.")
+        assert await clear(services, key="k") == first == {**NOTHING, "memories": 1}
+        assert len(await memories(services)) == 1
+
     async def test_h1_what_replaced_is_no_longer_named(self, modelled: Services) -> None:
         """Neither names the other while both are forgotten; restored, the older one does again."""
         old = (await save(modelled, "The user lives in Lisbon.")).memory
