@@ -1,6 +1,7 @@
 package hitherto
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -66,7 +67,7 @@ func WithClientCertificate(certificateFile, keyFile string) Option {
 // for reads and 30 s for writes.
 func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.timeout = timeout } }
 
-// WithRetry sets when failed calls are made again.
+// WithRetry sets when failed calls are made again. A field of the policy that is 0 keeps its default.
 func WithRetry(policy RetryPolicy) Option { return func(s *settings) { s.retry = policy } }
 
 func newSettings(options []Option) *settings {
@@ -74,6 +75,11 @@ func newSettings(options []Option) *settings {
 	for _, option := range options {
 		option(s)
 	}
+	// A policy without waits would ask a service that is away again and again at once.
+	usual := DefaultRetryPolicy()
+	s.retry.Attempts = cmp.Or(s.retry.Attempts, usual.Attempts)
+	s.retry.FirstWait = cmp.Or(s.retry.FirstWait, usual.FirstWait)
+	s.retry.LongestWait = cmp.Or(s.retry.LongestWait, usual.LongestWait)
 	if s.apiKey == "" && s.token == nil {
 		s.apiKey = os.Getenv("HITHERTO_API_KEY")
 		if token := strings.TrimSpace(os.Getenv("HITHERTO_TOKEN")); token != "" {

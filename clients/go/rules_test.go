@@ -88,6 +88,16 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+func TestWhatAPolicyLeavesOutKeepsItsDefault(t *testing.T) {
+	for _, attempts := range []int{1, 10} {
+		want := DefaultRetryPolicy()
+		want.Attempts = attempts
+		if got := newSettings([]Option{WithRetry(RetryPolicy{Attempts: attempts})}).retry; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
 func TestRefusalsOfGRPC(t *testing.T) {
 	for _, given := range readRules(t).Refusals {
 		if got := (endpoint{}).readError(status.Error(given.Code, given.Message), "").Reason; got != given.Reason {
