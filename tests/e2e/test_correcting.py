@@ -317,6 +317,35 @@ async def test_a_change_without_a_mask_is_refused(services: Services) -> None:
     assert await memories(services) == [saved]
 
 
+async def test_a_path_to_a_key_with_a_dot_is_refused(services: Services) -> None:
+    """It would change another key, or none: what the caller gave would be lost without a word."""
+    held = {"v1": {"2": "kept"}, "v1.2": "beside it"}
+    saved = (await save(services, "Ana writes programs", metadata=held)).memory
+    profile = pb.UpdateProfileRequest(user_id="ana")
+    profile.update_mask.paths.append("preferences")
+    profile.profile.preferences.update(held)
+    await services.memory.UpdateProfile(profile)
+    for given, path in (
+        ({"node.js": "likes"}, "node.js"),
+        ({"v1.2": "new"}, "v1.2"),
+        ({"a": {"node.js": {"b": 1}}}, "a.node.js.b"),
+        ({"c.s\u01a1\u0309": 1}, "c.sở"),
+    ):
+        refusal = await refusal_of(services, saved.id, f"metadata.{path}", metadata=given)
+        assert list(refusal.fields) == ["update_mask.paths[0]"], path
+        profile.update_mask.paths[:] = [f"preferences.{path}"]
+        profile.profile.preferences.Clear()
+        profile.profile.preferences.update(given)
+        refusal = await refused(services, METHODS["MemoryService/UpdateProfile"], profile)
+        assert list(refusal.fields) == ["update_mask.paths[0]"], path
+    assert await memories(services) == [saved]
+    # What holds the key can be named, and so can keys beside it.
+    after = await update(
+        services, saved.id, "metadata.v1", "metadata.w", metadata={"v1": {"x.y": 1}, "w": 2}
+    )
+    assert plain(after.metadata) == {"v1": {"x.y": 1}, "v1.2": "beside it", "w": 2}
+
+
 async def test_what_cannot_be_changed_is_named(services: Services) -> None:
     saved = (await save(services, "Which airline flies to Oslo?")).memory
     for path in ("status", "origin", "version", "content.x", "metadata.", "", "*", "nothing"):

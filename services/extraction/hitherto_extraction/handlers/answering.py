@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
 
 from hitherto_extraction.handlers.screening import Screening
 from hitherto_extraction.once import IdempotentOperation, UserCall, once
@@ -236,9 +237,25 @@ def read_update_mask(
                 f"update_mask.paths[{i}]",
                 f"must be one of {', '.join(fields)}{inside}, and is {given_path}",
             )
+        elif len(path) > 1 and _has_dotted_key(getattr(given, path[0]), path[1:]):
+            # It would change another key than the caller's, or none.
+            checks.add(
+                f"update_mask.paths[{i}]",
+                "leads to a key with a dot in it, which no path can name: name what holds the key",
+            )
         else:
             found.append(path)
     return found
+
+
+def _has_dotted_key(value: Any, keys: Path) -> bool:
+    """Whether a key of a Struct reads as several of these keys; a path cannot tell them apart."""
+    while isinstance(value, Struct):
+        held = {nfc(key): inner for key, inner in value.items()}
+        if any(".".join(keys[:most]) in held for most in range(2, len(keys) + 1)):
+            return True
+        value, keys = held.get(keys[0]) if keys else None, keys[1:]
+    return False
 
 
 def _listed(names: Collection[str]) -> str:
