@@ -1,6 +1,7 @@
 package hitherto
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -36,6 +37,14 @@ type RetryPolicy struct {
 // DefaultRetryPolicy returns the policy of a client that is given none.
 func DefaultRetryPolicy() RetryPolicy {
 	return RetryPolicy{Attempts: 4, FirstWait: 200 * time.Millisecond, LongestWait: 5 * time.Second}
+}
+
+// withoutEnd returns the same with as many attempts as the deadline allows, unless retries are off.
+func (p RetryPolicy) withoutEnd() RetryPolicy {
+	if p.Attempts > 1 {
+		p.Attempts = math.MaxInt
+	}
+	return p
 }
 
 // wait returns the time before the next attempt, and whether there should be one, after so many failures.

@@ -130,14 +130,19 @@ func (c *Client) send(
 		// A pipe is a file that cannot be read again.
 		seekable = err == nil
 	}
+	at := c.writes
 	for failures := 1; ; failures++ {
-		reply, err := c.sendOnce(ctx, piece, export, transfer)
+		reply, taken, err := c.sendOnce(ctx, piece, export, transfer)
+		if taken {
+			// A service that took a piece comes back, if it goes: only the time bounds the wait.
+			at.retry = at.retry.withoutEnd()
+		}
 		// An error of the reader may wrap one of another call.
 		failed, ok := err.(*Error)
 		if !ok || !seekable {
 			return reply, err
 		}
-		if err := c.writes.pause(ctx, failed, failures, true); err != nil {
+		if err := at.pause(ctx, failed, failures, true); err != nil {
 			return nil, err
 		}
 		if _, err := seeker.Seek(start, io.SeekStart); err != nil {
@@ -146,12 +151,13 @@ func (c *Client) send(
 	}
 }
 
+// sendOnce makes one call, and reports whether a piece was sent.
 func (c *Client) sendOnce(
 	ctx context.Context, piece *pb.ImportUserRequest, export io.Reader, transfer *Transfer,
-) (*pb.ImportUserResponse, error) {
+) (reply *pb.ImportUserResponse, taken bool, _ error) {
 	stream, err := c.Privacy.ImportUser(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var sent int64
 	for {
@@ -162,22 +168,24 @@ func (c *Client) sendOnce(
 		// Only io.EOF itself is the end: a decompressor says io.ErrUnexpectedEOF of a file that was cut off.
 		ended := err == io.EOF
 		if err != nil && !ended {
-			return nil, fmt.Errorf("hitherto: the export cannot be read: %w", err)
+			return nil, taken, fmt.Errorf("hitherto: the export cannot be read: %w", err)
 		}
 		if size > 0 || sent == 0 {
 			err := stream.Send(&pb.ImportUserRequest{
 				UserId: piece.GetUserId(), IdempotencyKey: piece.GetIdempotencyKey(), Data: data.Bytes(),
 			})
 			if err != nil && !errors.Is(err, io.EOF) {
-				return nil, err
+				return nil, taken, err
 			}
+			taken = taken || err == nil
 			// After io.EOF the reply says why the call ended.
 			ended = ended || err != nil
 			sent += size
 			transfer.Progress(sent)
 		}
 		if ended {
-			return stream.CloseAndRecv()
+			reply, err = stream.CloseAndRecv()
+			return reply, taken, err
 		}
 	}
 }

@@ -91,7 +91,20 @@ func TestAnImportThatBreaksOffBeginsAgainWithItsKey(t *testing.T) {
 	}
 }
 
-func TestAnImportEndsWithItsAttemptsOrWithWhatIsFinal(t *testing.T) {
+func TestAServiceThatTookAPieceIsWaitedFor(t *testing.T) {
+	gone := status.Error(codes.Unavailable, "gone")
+	s := &scripted{errors: []error{gone, gone, gone, gone, gone, gone}}
+	if _, err := start(t, s).ImportUser(t.Context(), "ana", bytes.NewReader(export)); err != nil || len(s.imported) != 7 {
+		t.Fatalf("%d calls, %v", len(s.imported), err)
+	}
+	once := &scripted{errors: []error{gone}}
+	client := start(t, once, WithRetry(RetryPolicy{Attempts: 1}))
+	if _, err := client.ImportUser(t.Context(), "ana", bytes.NewReader(export)); err == nil || len(once.imported) != 1 {
+		t.Fatalf("%d calls, %v", len(once.imported), err)
+	}
+}
+
+func TestAnImportEndsWithWhatIsFinal(t *testing.T) {
 	gone := status.Error(codes.Unavailable, "gone")
 	final := failing(codes.FailedPrecondition, "USER_NOT_EMPTY", 0)
 	for name, test := range map[string]struct {
@@ -100,7 +113,6 @@ func TestAnImportEndsWithItsAttemptsOrWithWhatIsFinal(t *testing.T) {
 		code     codes.Code
 		calls    int
 	}{
-		"attempts":         {[]error{gone, gone, gone, gone, gone}, bytes.NewReader(export), codes.Unavailable, 4},
 		"a final error":    {[]error{final}, strings.NewReader(""), codes.FailedPrecondition, 1},
 		"not to be reread": {[]error{gone}, io.MultiReader(bytes.NewReader(export)), codes.Unavailable, 1},
 	} {
