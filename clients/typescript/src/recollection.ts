@@ -101,7 +101,11 @@ export class Recollection {
           this.#giveUpOldest(waiting);
           return;
         }
-        this.#warn(`${taken.length} messages are not remembered:`, error);
+        // At least one of these, or none: a call with all of them again would never end.
+        const refused = refusedOf(error, taken.length);
+        const others = taken.filter((_, place) => refused.size && !refused.has(place));
+        waiting.unshift(...others);
+        this.#warn(`${taken.length - others.length} messages are not remembered:`, error);
       }
     }
   }
@@ -142,4 +146,11 @@ function isSame(one: Chat, other: Chat): boolean {
 /** Whether the same call may succeed later. */
 function mayPass(error: unknown): boolean {
   return error instanceof HithertoError && TRY_AGAIN.includes(error.code) && error.reason !== "REQUEST_TOO_LARGE";
+}
+
+/** The places of the messages that the service refuses; none if it refuses the call. */
+function refusedOf(error: unknown, count: number): Set<number> {
+  const violations = error instanceof HithertoError ? error.violations : [];
+  const places = violations.map(({ field }) => Number(/^messages\[(\d+)\]/.exec(field)?.[1] ?? NaN));
+  return new Set(places.some(Number.isNaN) ? [] : places.filter((place) => place < count));
 }

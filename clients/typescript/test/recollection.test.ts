@@ -60,6 +60,33 @@ test("calls go on without memory, and what was said is added later", async () =>
   assert.equal(told.length, 3);
 });
 
+test("of messages of which some are refused, the others are kept", async () => {
+  const model = new MockLanguageModelV4({ doGenerate: words("Noted.") });
+  const told: string[] = [];
+  const warn = (message: string) => told.push(message);
+  const middleware = remembering(server.client(), { user: "ana", conversation: "c", timeoutMs: 60_000, warn });
+  const invalid = (...fields: string[]) =>
+    failing(status.INVALID_ARGUMENT, "INVALID_FIELD", undefined, "hitherto", fields);
+  const talk = () => generateText({ model: wrapLanguageModel({ model, middleware }), prompt: "Hello!" });
+  server.failures = [undefined, invalid("messages[0].content")];
+  await talk();
+  assert.deepEqual(added(), [
+    ["ana c", "Hello!", "Noted."],
+    ["ana c", "Noted."],
+  ]);
+  // Neither a message that was not sent nor another field says which to leave out.
+  for (const fields of [["messages[7].content"], ["messages[0].content", "user_id"]]) {
+    server.requests["appendMessages"] = [];
+    server.failures = [undefined, invalid(...fields)];
+    await talk();
+    assert.equal(added()?.length, 1);
+  }
+  assert.deepEqual(
+    told.map((message) => message[0]),
+    ["1", "2", "2"],
+  );
+});
+
 test("the block stands at the end of the instructions", async () => {
   const model = new MockLanguageModelV4({ doGenerate: words("Noted.") });
   const middleware = remembering(server.client(), { user: "ana", keep: false, timeoutMs: 60_000 });

@@ -1,11 +1,11 @@
-import { once } from "node:events";
+import { type EventEmitter, once } from "node:events";
 import { createServer, connect, type Server as TcpServer, type AddressInfo } from "node:net";
 
 import { create, type DescService, fromBinary, type Message, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { anyPack, DurationSchema } from "@bufbuild/protobuf/wkt";
 import { Metadata, Server, ServerCredentials, type ServiceDefinition, status } from "@grpc/grpc-js";
 
-import { ErrorInfoSchema, RetryInfoSchema, StatusSchema } from "../src/gen/hitherto_client/details_pb.js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema, StatusSchema } from "../src/gen/hitherto_client/details_pb.js";
 import {
   AppendMessagesResponseSchema,
   ExtractionService,
@@ -112,7 +112,11 @@ export class Scripted {
         })();
       },
       exportUser: (call: Call & { write(m: Message): void; end(): void }) =>
-        this.#arrived("exportUser", call, () => {
+        this.#arrived("exportUser", call, (failure) => {
+          if (failure) {
+            (call as unknown as EventEmitter).emit("error", failure);
+            return;
+          }
           this.exported.forEach((reply) => call.write(create(ExportUserResponseSchema, { part: reply })));
           call.end();
         }),
@@ -192,7 +196,7 @@ export class Scripted {
 }
 
 /** An error as the services give it. */
-export function failing(code: status, reason: string, delayMs?: number, domain = "hitherto"): Failure {
+export function failing(code: status, reason: string, delayMs?: number, domain = "hitherto", fields: string[] = []): Failure {
   const details = "as scripted";
   const packed = [
     named("ErrorInfo", anyPack(ErrorInfoSchema, create(ErrorInfoSchema, { domain, reason, metadata: { limit: "9" } }))),
@@ -201,6 +205,10 @@ export function failing(code: status, reason: string, delayMs?: number, domain =
     const nanos = (delayMs % 1000) * 1e6;
     const retryDelay = create(DurationSchema, { seconds: BigInt(Math.floor(delayMs / 1000)), nanos });
     packed.push(named("RetryInfo", anyPack(RetryInfoSchema, create(RetryInfoSchema, { retryDelay }))));
+  }
+  if (fields.length) {
+    const fieldViolations = fields.map((field) => ({ field, description: details }));
+    packed.push(named("BadRequest", anyPack(BadRequestSchema, create(BadRequestSchema, { fieldViolations }))));
   }
   const metadata = new Metadata();
   const told = create(StatusSchema, { code, message: details, details: packed });
