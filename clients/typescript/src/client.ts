@@ -340,8 +340,7 @@ export class Hitherto {
    */
   async exportUser(user: string, into: Writable, options: TransferOptions = {}): Promise<ExportManifest> {
     const { own, writes } = this.#calls;
-    const request = { userId: user, consistencyToken: own.tokens.of(user) };
-    return toPlain(ExportManifestSchema, await receiveExport(this.stubs.privacy, writes, request, into, options));
+    return toPlain(ExportManifestSchema, await receiveExport(this.stubs.privacy, writes, own, user, into, options));
   }
 
   /**

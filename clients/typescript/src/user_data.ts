@@ -8,11 +8,11 @@ import { status } from "@grpc/grpc-js";
 import { HithertoError } from "./errors.js";
 import type { ExportManifest } from "./gen/hitherto/v1/privacy_pb.js";
 import type {
-  ExportUserRequestSchema,
   ImportUserRequestSchema,
   ImportUserResponse,
   PrivacyService,
 } from "./gen/hitherto/v1/privacy_service_pb.js";
+import type { ReadOwnWrites } from "./own_writes.js";
 import { deadlineAfter, waitBeforeRetry } from "./retry.js";
 import { type CallOptions, type Endpoint, pause, type Stub } from "./stubs.js";
 
@@ -33,7 +33,8 @@ export type OpenExport = () => AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 export async function receiveExport(
   privacy: Stub<typeof PrivacyService>,
   endpoint: Endpoint,
-  request: MessageInitShape<typeof ExportUserRequestSchema>,
+  own: ReadOwnWrites,
+  userId: string,
   into: Writable,
   options: TransferOptions,
 ): Promise<ExportManifest> {
@@ -41,18 +42,26 @@ export async function receiveExport(
   async function* pieces(): AsyncGenerator<Uint8Array> {
     const digest = createHash("sha256");
     let size = 0;
-    for await (const { part } of privacy.exportUser(request, {
-      ...options,
-      timeoutMs: options.timeoutMs ?? LONGEST_MS,
-    })) {
-      if (part.case === "data") {
-        digest.update(part.value);
-        size += part.value.length;
-        yield part.value;
-        options.onProgress?.(size);
-      } else if (part.case === "manifest") {
-        manifest = part.value;
+    // Read up to the first reply, since a refused token is refused before any data.
+    const { replies, first } = await own.read(userId, { userId }, async (request) => {
+      const timeoutMs = options.timeoutMs ?? LONGEST_MS;
+      const replies = privacy.exportUser(request, { ...options, timeoutMs })[Symbol.asyncIterator]();
+      return { replies, first: await replies.next() };
+    });
+    try {
+      for (let next = first; !next.done; next = await replies.next()) {
+        const { part } = next.value;
+        if (part.case === "data") {
+          digest.update(part.value);
+          size += part.value.length;
+          yield part.value;
+          options.onProgress?.(size);
+        } else if (part.case === "manifest") {
+          manifest = part.value;
+        }
       }
+    } finally {
+      await replies.return?.();
     }
     if (manifest?.totalBytes !== BigInt(size) || manifest.sha256 !== digest.digest("hex")) {
       const told = `the export is incomplete or was changed on the way (${size} bytes came): ask for it again`;

@@ -49,6 +49,17 @@ test("an import ends with its attempts, or with what is final", async () => {
   assert.equal(server.imported.length, 5);
 });
 
+test("an export is made again without a refused token", async () => {
+  const manifest = create(ExportManifestSchema, { sha256: createHash("sha256").digest("hex") });
+  server.exported = [{ case: "manifest", value: manifest }];
+  const client = server.client();
+  await client.importUser("ana", () => []);
+  server.failures = [failing(status.INVALID_ARGUMENT, "INVALID_CONSISTENCY_TOKEN")];
+  assert.equal((await client.exportUser("ana", new PassThrough().resume())).sha256, manifest.sha256);
+  await client.getContext("ana", "x");
+  assert.equal(server.requests["getContext"]?.[0].consistencyToken, "");
+});
+
 test("an export that is not what was sent is refused", async () => {
   const manifest = create(ExportManifestSchema, {
     totalBytes: BigInt(MEBIBYTE.length),

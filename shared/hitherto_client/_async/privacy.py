@@ -105,23 +105,27 @@ class AsyncPrivacy(AsyncCalling):
             ExportBroken: The data do not match the manifest.
         """
         receiver = Receiver()
-        request = build(pb.ExportUserRequest, user_id=user, consistency_token=self._tokens.of(user))
-        stream = self.connection.privacy.ExportUser(request, timeout=timeout)
-        try:
-            with self._target.extraction.ended():
-                async for reply in stream:
-                    if reply.HasField("manifest"):
-                        receiver.check(reply.manifest)
-                        return read(ExportManifest, reply.manifest)
-                    receiver.take(reply.data)
-                    write_whole(into, reply.data)
-                    if progress is not None:
-                        progress(receiver.progress())
-        except grpc.RpcError as raised:
-            raise self._target.extraction.error(raised) from raised
-        finally:
-            stream.cancel()
-        raise ExportBroken("the export ended without its manifest: ask for it again")
+
+        async def receive(request: pb.ExportUserRequest, *, timeout: float) -> ExportManifest:
+            stream = self.connection.privacy.ExportUser(request, timeout=timeout)
+            try:
+                with self._target.extraction.ended():
+                    async for reply in stream:
+                        if reply.HasField("manifest"):
+                            receiver.check(reply.manifest)
+                            return read(ExportManifest, reply.manifest)
+                        receiver.take(reply.data)
+                        write_whole(into, reply.data)
+                        if progress is not None:
+                            progress(receiver.progress())
+            except grpc.RpcError as raised:
+                raise self._target.extraction.error(raised) from raised
+            finally:
+                stream.cancel()
+            raise ExportBroken("the export ended without its manifest: ask for it again")
+
+        # A refused token is refused before any data.
+        return await self._read(receive, build(pb.ExportUserRequest, user_id=user), user, timeout)
 
     async def import_user(
         self,

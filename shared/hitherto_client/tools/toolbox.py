@@ -183,7 +183,15 @@ class Toolbox:
         if "consistency_token" in method.input_type.fields_by_name:
             fields["consistency_token"] = self._token
         request = build(kind, user_id=self._user_id, **fields)
-        reply: Any = getattr(getattr(self._client, stub), rpc)(request)
+        call = getattr(getattr(self._client, stub), rpc)
+        try:
+            reply: Any = call(request)
+        except HithertoCallError as error:
+            if not self._token or error.reason != "INVALID_CONSISTENCY_TOKEN":
+                raise
+            # It was made with a secret that the services no longer have.
+            request.consistency_token = self._token = ""
+            reply = call(request)
         if "consistency_token" in method.output_type.fields_by_name:
             self._token = reply.consistency_token
         return reply

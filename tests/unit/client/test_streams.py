@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import socket
 import time
@@ -19,10 +20,12 @@ from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
 from hitherto_client.batches import MAX_ERRORS
 from hitherto_client.export import ExportBroken
 from hitherto_client.inputs import MemoryInput, TranscriptInput
+from hitherto_client.tools import Toolbox
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
 UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE)
+REFUSED_TOKEN = Failure(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_CONSISTENCY_TOKEN")
 QUEUE_FULL = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_after=0.001)
 
 
@@ -189,6 +192,28 @@ def test_an_export_is_held_against_its_manifest(client: Hitherto, fakes: Fakes) 
     fakes.others.replies["ExportUser"] = told
     with pytest.raises(ExportBroken):
         client.export_user("ana", io.BytesIO())
+
+
+def test_an_export_is_made_again_without_a_refused_token(client: Hitherto, fakes: Fakes) -> None:
+    digest = hashlib.sha256().hexdigest()
+    told = privacy.ExportUserResponse(manifest=privacy_pb2.ExportManifest(sha256=digest))
+    fakes.others.replies["ExportUser"] = told
+    fakes.answer("SaveMemory", {"consistencyToken": "t-1"})
+    client.save_memory("ana", "x")
+    fakes.fail("ExportUser", REFUSED_TOKEN)
+    assert client.export_user("ana", io.BytesIO()).sha256 == digest
+    sent = [call.request.consistency_token for call in fakes.recorder.calls["ExportUser"]]
+    assert (bool(sent[0]), sent[1:]) == (True, [""])
+
+
+def test_a_tool_is_run_again_without_a_refused_token(client: Hitherto, fakes: Fakes) -> None:
+    fakes.answer("SaveMemory", {"consistencyToken": "t-1"})
+    toolbox = Toolbox(client, "ana", allow_unbound=True)
+    assert not toolbox.call("save_memory", {"content": "x"}).is_error
+    fakes.fail("SearchMemories", REFUSED_TOKEN)
+    assert not toolbox.call("search_memory", {"query": "x"}).is_error
+    sent = [call.request.consistency_token for call in fakes.recorder.calls["SearchMemories"]]
+    assert sent == ["t-1", ""]
 
 
 def test_a_service_that_takes_nothing_is_not_waited_for() -> None:
