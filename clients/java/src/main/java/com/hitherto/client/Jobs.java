@@ -58,7 +58,8 @@ public final class Jobs {
    */
   public Job await(String id, Consumer<Job> each) {
     WatchJobRequest request = WatchJobRequest.newBuilder().setJobId(id).build();
-    long deadline = timeout == null ? Long.MAX_VALUE : nowMillis() + timeout.toMillis();
+    // What System.nanoTime() counts from may lie in the future, so that it is negative.
+    long deadline = nowMillis() + (timeout == null ? Long.MAX_VALUE / 2 : timeout.toMillis());
     Job last = null;
     int failures = 0;
     long heard = nowMillis();
