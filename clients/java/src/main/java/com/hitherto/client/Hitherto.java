@@ -58,6 +58,7 @@ import io.grpc.Channel;
 import io.grpc.stub.AbstractStub;
 import java.io.IOException;
 import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -366,8 +367,22 @@ public final class Hitherto implements AutoCloseable {
    * says otherwise.
    */
   public ExportManifest exportUser(String user, OutputStream into, LongConsumer progress) throws IOException {
-    var request = ExportUserRequest.newBuilder().setUserId(user).setConsistencyToken(calls.tokens().of(user)).build();
-    return new UserData(writes, timeout).receive(request, into, progress);
+    var request = ExportUserRequest.newBuilder().setUserId(user).build();
+    var data = new UserData(writes, timeout);
+    try {
+      return calls.read(
+          user,
+          request,
+          asked -> {
+            try {
+              return data.receive(asked, into, progress);
+            } catch (IOException broken) {
+              throw new UncheckedIOException(broken);
+            }
+          });
+    } catch (UncheckedIOException broken) {
+      throw broken.getCause();
+    }
   }
 
   /** Stores the records of an export again as {@link #importUser(String, Path, LongConsumer)} does. */

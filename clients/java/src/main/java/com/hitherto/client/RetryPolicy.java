@@ -27,6 +27,11 @@ public record RetryPolicy(int attempts, Duration firstWait, Duration longestWait
       EnumSet.of(
           Status.Code.UNAVAILABLE, Status.Code.RESOURCE_EXHAUSTED, Status.Code.ABORTED, Status.Code.CANCELLED);
 
+  /** The same with as many attempts as the deadline allows, unless retries are off. */
+  RetryPolicy withoutEnd() {
+    return attempts > 1 ? new RetryPolicy(Integer.MAX_VALUE, firstWait, longestWait) : this;
+  }
+
   /** The time before the next attempt after so many failures; empty if there should be none. */
   Optional<Duration> waitBeforeRetry(HithertoException failed, int failures, boolean repeatable) {
     if (!RETRYABLE.contains(failed.code()) || attempts <= 1) {

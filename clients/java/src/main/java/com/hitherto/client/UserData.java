@@ -68,8 +68,6 @@ final class UserData {
         size += data.length;
         progress.accept(size);
       }
-    } catch (StatusRuntimeException thrown) {
-      throw HithertoException.from(thrown);
     } finally {
       context.detachAndCancel(before, null);
     }
@@ -85,14 +83,20 @@ final class UserData {
   /** Sends an export, from its start again if the call breaks off: what was stored already is skipped. */
   ImportUserResponse send(String user, Path export, LongConsumer progress) throws IOException {
     String key = UUID.randomUUID().toString();
+    boolean taken = false;
     for (int failures = 1; ; failures++) {
       HithertoException failed;
+      var sending = new Sending(ImportUserRequest.newBuilder().setUserId(user).setIdempotencyKey(key));
       try (InputStream data = Files.newInputStream(export)) {
-        return new Sending(ImportUserRequest.newBuilder().setUserId(user).setIdempotencyKey(key)).send(data, progress);
+        return sending.send(data, progress);
       } catch (StatusRuntimeException thrown) {
         failed = HithertoException.from(thrown);
       }
-      Optional<Duration> wait = at.waitBeforeRetry(failed, failures, true);
+      taken = taken || sending.taken;
+      // A service that took a piece comes back, if it goes: only the time bounds the wait.
+      RetryPolicy policy = taken ? at.retry.withoutEnd() : at.retry;
+      Optional<Duration> wait =
+          at.bare.isShutdown() ? Optional.empty() : policy.waitBeforeRetry(failed, failures, true);
       if (wait.isEmpty() || wait.get().toNanos() >= remaining()) {
         throw failed;
       }
@@ -115,6 +119,7 @@ final class UserData {
     private ImportUserResponse reply;
     private Throwable failure;
     private boolean ended;
+    private boolean taken;
 
     Sending(ImportUserRequest.Builder piece) {
       this.piece = piece;
@@ -128,6 +133,8 @@ final class UserData {
             (data.length > 0 || sent == 0) && awaits(true);
             data = export.readNBytes(PIECE_BYTES)) {
           requests.onNext(piece.setData(ByteString.copyFrom(data)).build());
+          // A call is ready once it has a connection.
+          taken = true;
           sent += data.length;
           progress.accept(sent);
           if (data.length == 0) {

@@ -72,16 +72,14 @@ class UserDataTest {
   }
 
   @Test
-  void anImportEndsWithItsAttemptsOrWithWhatIsFinal() {
+  void aServiceThatTookAPieceIsWaitedForUnlessWhatItSaysIsFinal() throws Exception {
     server.fails(Scripted.GONE, Scripted.GONE, Scripted.GONE, Scripted.GONE, Scripted.GONE);
-    var failed = assertThrows(HithertoException.class, () -> client.importUser("ana", file));
-    assertEquals(Status.Code.UNAVAILABLE, failed.code());
-    assertEquals(4, server.imported.size());
-    server.failures.clear();
+    client.importUser("ana", file);
+    assertEquals(6, server.imported.size());
     server.fails(Scripted.failing(Status.Code.FAILED_PRECONDITION, "USER_NOT_EMPTY", null));
-    failed = assertThrows(HithertoException.class, () -> client.importUser("ana", file));
+    var failed = assertThrows(HithertoException.class, () -> client.importUser("ana", file));
     assertEquals("USER_NOT_EMPTY", failed.reason());
-    assertEquals(5, server.imported.size());
+    assertEquals(7, server.imported.size());
   }
 
   @Test
@@ -103,6 +101,18 @@ class UserDataTest {
           assertThrows(HithertoException.class, () -> client.exportUser("ana", OutputStream.nullOutputStream()));
       assertEquals(Status.Code.DATA_LOSS, failed.code());
     }
+  }
+
+  @Test
+  void anExportIsMadeAgainWithoutARefusedToken() throws Exception {
+    String sha256 = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(new byte[0]));
+    var end = ExportUserResponse.newBuilder().setManifest(ExportManifest.newBuilder().setSha256(sha256)).build();
+    server.exported = List.of(end);
+    client.saveMemory("ana", "x");
+    server.fails(Scripted.failing(Status.Code.INVALID_ARGUMENT, "INVALID_CONSISTENCY_TOKEN", null));
+    assertEquals(sha256, client.exportUser("ana", OutputStream.nullOutputStream()).getSha256());
+    client.getContext("ana", "x");
+    assertEquals("", server.read.get(0).getConsistencyToken());
   }
 
   @Test
