@@ -319,18 +319,19 @@ async def test_a_change_without_a_mask_is_refused(services: Services) -> None:
 
 async def test_a_path_to_a_key_with_a_dot_is_refused(services: Services) -> None:
     """It would change another key, or none: what the caller gave would be lost without a word."""
-    held = {"v1": {"2": "kept"}, "v1.2": "beside it"}
+    held: dict[str, Any] = {"v1": {"2": "kept"}, "v1.2": "beside it"}
     saved = (await save(services, "Ana writes programs", metadata=held)).memory
     profile = pb.UpdateProfileRequest(user_id="ana")
     profile.update_mask.paths.append("preferences")
     profile.profile.preferences.update(held)
     await services.memory.UpdateProfile(profile)
-    for given, path in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"node.js": "likes"}, "node.js"),
         ({"v1.2": "new"}, "v1.2"),
         ({"a": {"node.js": {"b": 1}}}, "a.node.js.b"),
         ({"c.s\u01a1\u0309": 1}, "c.sở"),
-    ):
+    )
+    for given, path in cases:
         refusal = await refusal_of(services, saved.id, f"metadata.{path}", metadata=given)
         assert list(refusal.fields) == ["update_mask.paths[0]"], path
         profile.update_mask.paths[:] = [f"preferences.{path}"]

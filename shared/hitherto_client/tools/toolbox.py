@@ -182,7 +182,7 @@ class Toolbox:
         kind = message_factory.GetMessageClass(method.input_type)
         if "consistency_token" in method.input_type.fields_by_name:
             fields["consistency_token"] = self._token
-        request = build(kind, user_id=self._user_id, **fields)
+        request: Any = build(kind, user_id=self._user_id, **fields)
         call = getattr(getattr(self._client, stub), rpc)
         try:
             reply: Any = call(request)
