@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from tests.integration.upkeep.past import (
     NOTHING,
     conversation,
     index,
+    message,
     source,
     tables_with_the_canary,
 )
@@ -52,6 +54,40 @@ async def test_which_memories_go(stage: Stage) -> None:
         assert counts == {**NOTHING, "memories": int(goes)}, case
         assert planned["memories"] == int(goes), case
         assert len(await stage.statuses(user)) == int(not goes), case
+
+
+@pytest.mark.parametrize("status", ["forgotten", "quarantined"])
+async def test_what_keeps_words_from_being_told_stays_as_long_as_they_do(
+    stage: Stage, status: str
+) -> None:
+    """C5: without it, contexts and searches would show its messages and their summary again."""
+    hidden = await stage.memory("Ana broke her arm.", status=status)
+    await conversation(stage)
+    await message(stage, 1)
+    await source(stage, hidden, 1)
+    summary = {
+        "conversation_id": "c1",
+        "title": "Her arm",
+        "summary": "Ana broke her arm.",
+        "covers_to": 1,
+    }
+    await stage.put("conversation_summaries", **summary)
+    for deleted in ("messages", "conversation_summaries"):
+        assert (await stage.planned_retention(30))["memories"] == 0, deleted
+        assert (await stage.retention(30))["memories"] == 0, deleted
+        await stage.rows(f"DELETE FROM {deleted}")
+    assert (await stage.retention(30))["memories"] == 1
+
+
+async def test_who_is_being_imported_is_left_to_the_next_run(stage: Stage) -> None:
+    """H2: what an import has yet to store may say that the memory is used."""
+    await stage.memory()
+    await stage.user(importing_until=datetime.now(UTC) + timedelta(hours=1))
+    assert await stage.retention(30) == {**NOTHING, "users_busy": 1}
+    assert (await stage.decay())["users_busy"] == 1
+    assert await stage.statuses() == {"Something.": "active"}
+    await stage.user(importing_until=None)
+    assert (await stage.retention(30))["memories"] == 1
 
 
 @pytest.mark.parametrize(("silent", "goes"), [("29 days", False), ("31 days", True)])

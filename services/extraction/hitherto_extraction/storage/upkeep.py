@@ -48,12 +48,13 @@ ORDER BY m.user_id, m.memory_id
 """
 
 # Across users: users with a writer at this moment are skipped, so that this statement neither waits
-# for a writer nor, holding other users, makes one wait for a third.
+# for a writer nor, holding other users, makes one wait for a third; so are those being imported.
 _LOCK_USERS = """
 WITH free AS (
     SELECT user_id
     FROM users
     WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
+      AND (importing_until > now()) IS NOT TRUE
     ORDER BY user_id
     FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -182,10 +183,14 @@ async def lock_users(
 
     Without `wait`, busy users are left out. Wait for only one user at a time: a transaction that
     holds others meanwhile could deadlock.
+
+    Raises:
+        Conflict: With `wait`, the user is being imported.
     """
     assert len(user_ids) == 1 or not wait
     if wait:
         state = await users.lock_user(connection.of(Scope(tenant_id, user_ids[0])))
+        users.refuse_while_imported(state)
         return set() if state is None or state.erased else {user_ids[0]}
     values = {"tenant_id": tenant_id, "user_ids": list(user_ids), "leap": users.leap()}
     return set(await connection.fetch_values(_LOCK_USERS, values))

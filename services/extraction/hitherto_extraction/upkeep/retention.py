@@ -77,7 +77,7 @@ class Retention:
 
         async def work(connection: Connection) -> Mapping[str, int]:
             user = connection.of(scope)
-            await users.lock_user(user)
+            users.refuse_while_imported(await users.lock_user(user))
             await claims.hold(connection, held)
             removed = await remove(user, held)
             if removed:
