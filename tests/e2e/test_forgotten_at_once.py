@@ -188,3 +188,20 @@ async def test_what_names_only_the_forgotten_is_not_told(
     assert "interview" not in context.prompt_block
     assert "standup" in context.prompt_block
     assert ("TORONTO" in context.prompt_block) == bool(others)
+
+
+async def test_a_name_goes_and_comes_back_with_what_mentions_it(modelled: Services) -> None:
+    """C5: entities that only forgotten memories mention are not shown."""
+    said, asked = "Ana had an interview in Toronto", "forget the interview"
+    interview = [memory(said, entities=[{"name": "Toronto", "type": "place"}])]
+
+    def forget(request: ChatRequest) -> dict[str, Any]:
+        return {"forgotten_memories": [{"id": shown(request, said), **cited(asked)}]}
+
+    modelled.model.script = replies({asked: forget, "Toronto": {"new_memories": interview}})
+    for number, (words, shows) in enumerate(
+        [("I had an interview in Toronto", 1), (asked, 0), ("In Toronto I had an interview", 1)]
+    ):
+        await learn(modelled, talk(words, conversation=f"c{number}", at=datetime.now(UTC)))
+        found = await ask(modelled, "FindEntities", name="Toronto")
+        assert len(found.entities) == shows, words

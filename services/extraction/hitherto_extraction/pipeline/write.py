@@ -105,6 +105,9 @@ async def write_plan(
         for each in plan.rewrites
         if "forgotten" in (each.action, each.before.status)
     ]
+    hidden = [made.memory_id for made in plan.creations if made.status == "forgotten"]
+    if changed or hidden:
+        await mentions.recount(user, [*changed, *hidden])
     # No change of a model's, which would count as one of the day.
     await doubts.follow(user, changed, actor=_DOUBTS, job_id=occasion.job_id)
     await doubts.settle(user, plan.confirmed, actor=_DOUBTS, job_id=occasion.job_id)
