@@ -33,6 +33,16 @@ FROM_NOWHERE = {
 }
 """A value of a profile whose source names no message."""
 
+SOURCE = {
+    "path": ["summary"],
+    "conversation_id": "",
+    "message_id": "",
+    "said_at": "2026-01-01T00:00:00+00:00",
+    "memory_ids": [],
+    "quote": "",
+}
+"""Where a value of a profile comes from."""
+
 Spoil = Callable[[dict[str, Any]], object]
 SPOILT: dict[str, tuple[str, Spoil]] = {
     "another user's": ("memories", lambda line: line["row"].update(user_id="eve")),
@@ -102,6 +112,20 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "no item": ("messages", lambda line: line["row"].update(context_items=[["a"]])),
     "no profile": ("profile_versions", lambda line: line["row"]["profile"].update(facts=7)),
     "no times": ("profiles", lambda line: line["row"].update(said_at={"summary": 7})),
+    "no cause": (
+        "memories",
+        lambda line: line["row"].update(
+            doubt={"because": None, "reason": "", "since": "2026-01-01T00:00:00+00:00"}
+        ),
+    ),
+    "no value": (
+        "profiles",
+        lambda line: line["row"].update(sources={"facts": SOURCE | {"path": ["facts"]}}),
+    ),
+    "below a text": (
+        "profiles",
+        lambda line: line["row"].update(sources={"summary": SOURCE | {"path": ["summary", "a"]}}),
+    ),
     "no recent item": ("recent_items", lambda line: line["row"].update(items=[7])),
     # Columns that the checks of a whole row compare.
     "no status": ("memories", lambda line: line["row"].pop("status")),

@@ -50,9 +50,11 @@ def _pair(first: Kind, second: Kind, what: str) -> Kind:
 
 
 def _path(checks: Checks, field: str, value: Any) -> Any:
-    """Where a value of a profile stands: a field, and the keys below it."""
+    """Where a value of a profile stands: a field, and the keys below one that has any."""
     if not (isinstance(value, list) and value and value[0] in profile.FIELDS):
         return refused(checks, field, "must begin with a field of a profile")
+    if (len(value) > 1) is not (value[0] in profile.STRUCTS):
+        return refused(checks, field, "must name a value of a profile")
     return several(text(_KIB), MAX_DEPTH)(checks, field, value)
 
 
@@ -147,9 +149,7 @@ CONTEXT_ITEMS = several(
 )
 """What an answer was based on, and what a session showed."""
 
-DOUBT = shaped(
-    {"because": optional(uid), "reason": text(_KIB), "since": moment}, 4 * _KIB, closed=True
-)
+DOUBT = shaped({"because": uid, "reason": text(_KIB), "since": moment}, 4 * _KIB, closed=True)
 """Why a memory may no longer hold."""
 
 
