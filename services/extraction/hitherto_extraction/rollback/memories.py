@@ -44,7 +44,8 @@ class Rebuilding:
         named: Memories that name the source as their document, and about which it said nothing.
         anew: Its messages that state a memory which somebody restored before that.
         gone: After the run, the memories that nothing states any more,
-        changed: those that are not as before, and
+        changed: those that are not as before,
+        rewritten: those that got a version, and
         back: those that are current again, or open again.
     """
 
@@ -58,6 +59,7 @@ class Rebuilding:
     anew: Mapping[UUID, Sequence[MessageRange]] = field(default_factory=dict)
     gone: Gone = field(default_factory=Gone)
     changed: set[UUID] = field(default_factory=set)
+    rewritten: set[UUID] = field(default_factory=set)
     back: set[UUID] = field(default_factory=set)
 
     async def run(self, touched: Collection[UUID]) -> dict[str, int]:
@@ -75,6 +77,7 @@ class Rebuilding:
             event = await self._write(each, after, at)
             if event is not None:
                 events.append(event)
+                self.rewritten.add(memory_id)
                 if memory_id in self.gone.every:
                     counts["memories_forgotten"] += 1
                 if after.indexed_text != each.held.indexed_text:

@@ -121,7 +121,7 @@ async def roll_back(
     hidden = await keep_forgotten(user, rebuilding.changed | originals.keys(), since=begun)
     await join_said_meanwhile(user, (rebuilding.back | originals.keys()) - hidden)
     # What something else ended too, or what waits for review, is not back.
-    now = await editing.read(user, sorted(rebuilding.changed | originals.keys()))
+    now = await editing.read(user, sorted(rebuilding.rewritten | originals.keys()))
     counts["memories_restored"] = sum(
         each.memory.status in CURRENT_STATUSES for each in now.values()
     )
