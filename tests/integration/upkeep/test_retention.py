@@ -73,7 +73,6 @@ async def test_what_keeps_words_from_being_told_stays_as_long_as_they_do(
     }
     await stage.put("conversation_summaries", **summary)
     for deleted in ("messages", "conversation_summaries"):
-        assert (await stage.planned_retention(30))["memories"] == 0, deleted
         assert (await stage.retention(30))["memories"] == 0, deleted
         await stage.rows(f"DELETE FROM {deleted}")
     assert (await stage.retention(30))["memories"] == 1

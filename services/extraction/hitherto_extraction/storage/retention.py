@@ -30,7 +30,7 @@ WITH waiting AS MATERIALIZED @waiting_jobs(j.user_id), l AS MATERIALIZED (
     SELECT l.user_id
     FROM l
     JOIN @memory_ages(m.user_id) AS m ON m.user_id = l.user_id
-    WHERE @is_unused(m, l, m.user_id)
+    WHERE @is_unused(m, l)
     UNION
     SELECT l.user_id
     FROM l
@@ -47,7 +47,7 @@ WITH l AS MATERIALIZED @retained_users(%(user_id)s)
 SELECT m.memory_id
 FROM l
 CROSS JOIN @memory_ages(%(user_id)s) AS m
-WHERE @is_unused(m, l, %(user_id)s)
+WHERE @is_unused(m, l) AND NOT (@keeps_untold(m))
   AND (%(among)s::uuid[] IS NULL OR m.memory_id = ANY(%(among)s))
 ORDER BY m.memory_id
 LIMIT %(limit)s
@@ -66,7 +66,8 @@ ORDER BY g.conversation_id, g.message_no
 LIMIT %(limit)s
 """
 
-# Across users, or for one.
+# Across users, or for one. Memories that stay because they keep words from being told count too: to
+# find them takes sub-queries that a cluster cannot answer across users.
 _COUNT = """
 WITH waiting AS MATERIALIZED @waiting_jobs(j.user_id), l AS MATERIALIZED (
     SELECT u.*
@@ -76,7 +77,7 @@ WITH waiting AS MATERIALIZED @waiting_jobs(j.user_id), l AS MATERIALIZED (
     SELECT m.tenant_id, m.user_id, m.memory_id
     FROM l
     JOIN @memory_ages(m.user_id) AS m ON m.user_id = l.user_id
-    WHERE @is_unused(m, l, m.user_id)
+    WHERE @is_unused(m, l)
 )
 SELECT (SELECT count(*) FROM expired),
        (SELECT count(*) FROM expired JOIN memory_versions USING (tenant_id, user_id, memory_id)),

@@ -56,24 +56,26 @@ SELECT u.tenant_id, u.user_id,
 FROM users AS u
 WHERE u.tenant_id = %(tenant_id)s AND u.user_id = :user AND u.erased_at IS NULL;
 
--- @is_unused(m, l, user): whether a memory (`@memory_ages`) has exceeded its retention: the user said
--- nothing, the memory was not recalled, and nobody but upkeep changed it, for that long. One that
--- keeps its messages, or their summary, from being told stays as long as they do.
+-- @is_unused(m, l): whether a memory (`@memory_ages`) has exceeded its retention: the user said
+-- nothing, the memory was not recalled, and nobody but upkeep changed it, for that long.
 :l.memories_before IS NOT NULL
 AND :m.used_at < :l.memories_before AND coalesce(:l.spoke_at < :l.memories_before, true)
-AND coalesce(:m.changed_at < :l.memories_before, true)
-AND NOT (:m.status IN ('forgotten', 'quarantined') AND EXISTS (
+AND coalesce(:m.changed_at < :l.memories_before, true);
+
+-- @keeps_untold(m): whether a memory of one user keeps its messages, or the summary of their
+-- conversation, from being told.
+:m.status IN ('forgotten', 'quarantined') AND EXISTS (
     SELECT FROM memory_sources AS source
-    WHERE source.tenant_id = %(tenant_id)s AND source.user_id = :user
+    WHERE source.tenant_id = %(tenant_id)s AND source.user_id = %(user_id)s
       AND source.memory_id = :m.memory_id
       AND (EXISTS (SELECT FROM messages AS told
-                   WHERE told.tenant_id = %(tenant_id)s AND told.user_id = :user
+                   WHERE told.tenant_id = %(tenant_id)s AND told.user_id = %(user_id)s
                      AND told.conversation_id = source.conversation_id
                      AND md5(told.message_id) = md5(source.message_id)
                      AND told.message_id = source.message_id)
            OR EXISTS (SELECT FROM conversation_summaries AS told
-                      WHERE told.tenant_id = %(tenant_id)s AND told.user_id = :user
-                        AND told.conversation_id = source.conversation_id))));
+                      WHERE told.tenant_id = %(tenant_id)s AND told.user_id = %(user_id)s
+                        AND told.conversation_id = source.conversation_id)));
 
 -- @is_outlived(g, l, user): whether a message has exceeded its retention, by the time it was said. One
 -- that a job has yet to read stays until it has been stored for that long, however old it was when it
