@@ -26,7 +26,7 @@ WRITERS = {
     "corpora/messages": {"message_embeddings", "messages"},
     "corpora/summaries": {"conversation_summaries", "summary_embeddings"},
     "consolidation": {"entities", "entity_mentions", "memory_sources"},
-    "conversation_removal": {"memories", "memory_sources", "profiles"},
+    "conversation_removal": {"memories", "memory_sources"},
     "conversations": {"messages"},
     "document_mentions": {"document_mentions", "entities"},
     "documents": {"document_chunks", "documents"},
