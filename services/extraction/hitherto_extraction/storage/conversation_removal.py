@@ -32,17 +32,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING memory_id
 """
 
-# Of a profile in clear: nobody has the key to a sealed one.
-_CLEAR_IN_PROFILE = """
-UPDATE profiles
-SET sources = (
-    SELECT jsonb_object_agg(s.path, CASE
-        WHEN s.source ->> 'conversation_id' = %(conversation_id)s
-        THEN s.source || '{"conversation_id": "", "message_id": ""}' ELSE s.source END)
-    FROM jsonb_each(sources) AS s (path, source))
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sources <> '{}'
-"""
-
 _DROP_FEEDBACK = """
 DELETE FROM feedback
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -83,9 +72,8 @@ async def find_messages(
 
 
 async def clear_name(user: UserRows, conversation_id: str) -> int:
-    """Remove the conversation's name from what was learnt; returns the number of memories."""
+    """Remove the conversation's name from memories; returns the number of memories."""
     await statements.forget_conversation(user, conversation_id)
-    await user.execute(_CLEAR_IN_PROFILE, conversation_id=conversation_id)
     named = set(await user.fetch_values(_DROP_SOURCES, conversation_id=conversation_id))
     return len(named | set(await user.fetch_values(_CLEAR, conversation_id=conversation_id)))
 

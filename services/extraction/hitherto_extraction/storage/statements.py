@@ -97,18 +97,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
 """
 
-# A value of the profile names its message too; not where it is sealed.
 _UNNAME_CONVERSATION = """
-UPDATE statements
-SET conversation_id = NULL,
-    said = CASE WHEN said ? 'changes' THEN said || jsonb_build_object('changes', (
-        SELECT coalesce(jsonb_agg(
-            CASE WHEN change #>> '{source,conversation_id}' = %(conversation_id)s
-                 THEN jsonb_set(jsonb_set(change, '{source,conversation_id}', '""'),
-                                '{source,message_id}', '""')
-                 ELSE change END ORDER BY place), '[]')
-        FROM jsonb_array_elements(said -> 'changes') WITH ORDINALITY AS c (change, place)))
-        ELSE said END
+UPDATE statements SET conversation_id = NULL
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
 """
